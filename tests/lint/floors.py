@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""Who may see whom.
+
+Each header of src/ says its floor ("Floor 2.") in its head comment, and so
+does a .c without a header of its own; a .c with one is on its header's floor.
+src/README.md draws the floors; the lint compares.  A file may include its own
+header and headers of lower floors; of its own floor only what stands here.
+"""
+
+# The base of a floor: every file of the same floor may include these, and
+# they include none of their floor.
+BASE = ["mem", "error", "utf8", "row"]
+
+# file: other headers of its own floor that it may include
+SAME_FLOOR = {
+    "db_codes": ["db"],
+    "handling": ["writer"],
+    "db_open": ["db"],
+    "db_wal": ["db"],
+    "sender": ["lease"],
+    "sender_fill": ["sender"],
+    "sender_settle": ["sender"],
+    "worker": ["writer", "handling"],
+    "reply": ["writer"],
+    "engine_open": ["engine"],
+    "postbag": ["engine"],
+}
+
+# Which files see SQLite's header, and which its codes.
+SQLITE_HEADER = ["src/db.c", "src/db_codes.c", "src/db_open.c", "src/db_wal.c"]
+SQLITE_CODES = SQLITE_HEADER
+
+# Which files may call the allocator.
+ALLOCATOR = ["src/mem.c"]

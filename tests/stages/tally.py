@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Count what the stages ran, and name each test that was skipped and why.
+
+    tally.py BUILD/tests.xml ...
+
+Reads ctest's JUnit files.  Fails if a file is missing or a test failed; with
+CI=true in the environment also if anything was skipped, because there every
+tool can be had.
+"""
+import os
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def reason(output):
+    """The last line that a skipped program printed."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1].removeprefix("skipped: ") if lines else "no reason given"
+
+
+def skips(case):
+    """(name, reason) of a skipped test and of skipped cases inside it."""
+    name = case.get("name")
+    output = case.findtext("system-out") or ""
+    if case.get("status") in ("notrun", "disabled"):
+        return [(name, reason(output))]
+    inner = re.findall(r"^\[  SKIPPED \] (\w+)$", output, re.MULTILINE)
+    return [(f"{name}: {test}", "skipped by the test itself")
+            for test in sorted(set(inner))]
+
+
+def tally(path):
+    """Print one file's counts; return (failed, skipped)."""
+    stage = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    try:
+        cases = ElementTree.parse(path).getroot().findall("testcase")
+    except (OSError, ElementTree.ParseError) as error:
+        print(f"{stage}: no result: {error}")
+        return 1, 0
+    failed = sum(case.get("status") == "fail" for case in cases)
+    skipped = [skip for case in cases for skip in skips(case)]
+    print(f"{stage}: {len(cases)} tests, {failed} failed, "
+          f"{len(skipped)} skipped")
+    for name, why in skipped:
+        print(f"  skipped {name}: {why}")
+    return failed, len(skipped)
+
+
+def main():
+    counts = [tally(path) for path in sys.argv[1:]]
+    failed = sum(count[0] for count in counts)
+    skipped = sum(count[1] for count in counts)
+    if skipped and os.environ.get("CI") == "true":
+        print("CI=true: a skipped test is a failure")
+        return 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
