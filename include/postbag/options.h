@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one table of options: struct fields, keys of the configuration file and
+ * the table in the README come from here.
+ *
+ * X(kind, name, default, min, max, unit, help)
+ *   kind U32: a number, 0 = default;  STR: text, NULL = default
+ *   min and max bound what you may set; for STR they bound the length
+ */
+#ifndef POSTBAG_OPTIONS_H
+#define POSTBAG_OPTIONS_H
+
+#define POSTBAG_OPTION_MAP(X) \
+    X(STR, dest, "main", 1, 64, "", "destination that this engine sends to") \
+    X(STR, source, "/gateways/postbag", 1, 255, "", \
+        "CloudEvents source: who made the ids; set it per device") \
+    X(STR, envelope, "cloudevents", 3, 16, "", \
+        "cloudevents, minimal (user property id only) or raw") \
+    X(U32, window, 64, 1, 1000, "messages", \
+        "most messages in flight; never above the broker's Receive Maximum") \
+    X(U32, window_bytes, 65536, 1024, 16777216, "bytes", \
+        "most payload bytes in flight; a larger message goes alone") \
+    X(U32, ack_batch, 64, 1, 1000, "messages", \
+        "save the cursor when so many PUBACKs wait") \
+    X(U32, ack_delay_ms, 1000, 1, 60000, "ms", \
+        "or when the oldest of them waited so long; with ack_batch the bound " \
+        "on duplicates after a crash") \
+    X(U32, connect_timeout_ms, 10000, 100, 300000, "ms", \
+        "a connection attempt is given up after this") \
+    X(U32, ack_timeout_ms, 30000, 1000, 600000, "ms", \
+        "no PUBACK for so long with messages in flight: reconnect") \
+    X(U32, reconnect_base_ms, 1000, 10, 300000, "ms", \
+        "reconnect backoff, full jitter: first ceiling") \
+    X(U32, reconnect_cap_ms, 300000, 10, 86400000, "ms", \
+        "reconnect backoff: highest ceiling") \
+    X(U32, stable_ms, 30000, 1, 3600000, "ms", \
+        "the backoff starts afresh only after a link lived so long and one " \
+        "PUBACK came") \
+    X(U32, start_jitter_ms, 1, 1, 86400000, "ms", \
+        "the first connect waits a random part of this; set it on fleets " \
+        "that get their power back together") \
+    X(U32, retry_base_ms, 1000, 10, 300000, "ms", \
+        "backoff of a refused message, full jitter: first ceiling") \
+    X(U32, retry_cap_ms, 300000, 10, 86400000, "ms", \
+        "backoff of a refused message: highest ceiling") \
+    X(U32, max_attempts, 12, 1, 1000000, "attempts", \
+        "a refused message is dead after so many") \
+    X(U32, lease_ms, 30000, 1000, 3600000, "ms", \
+        "a silent owner of the destination is replaced after this") \
+    X(U32, skip_sync_before_send, 0, 0, 1, "", \
+        "1: do not sync the WAL before sending what a writer with " \
+        "synchronous below FULL committed; a power cut can then leave sent " \
+        "messages whose transaction never happened") \
+    X(U32, checkpoint_frames, 250, 16, 100000, "frames", \
+        "checkpoint when the WAL holds so many") \
+    X(U32, keep_s, 0, 0, 31536000, "s", \
+        "keep delivered rows so long, with published_at") \
+    X(U32, poll_ms, 5000, 1000, 60000, "ms", \
+        "look for rows of other processes at least so often; normally their " \
+        "commits are seen at once (inotify)") \
+    X(U32, max_payload, 0, 0, 16777216, "bytes", \
+        "largest payload, kept in the database and checked for every writer; " \
+        "0: what the database has, 65536 in a new one") \
+    X(U32, niceness, 10, 1, 19, "", "nice value of the engine's thread") \
+    X(STR, run_dir, "/run/postbag", 1, 200, "", \
+        "where the live state is written (tmpfs); \"none\" for nowhere") \
+    X(U32, session_expiry_s, 604800, 1, 2147483647, "s", \
+        "how long the broker keeps commands for us while we are away") \
+    X(U32, inbox_keep_s, 604800, 60, 315360000, "s", \
+        "how long a done command is remembered; longer than the broker can " \
+        "redeliver") \
+    X(U32, inbox_max_rows, 100000, 10, 100000000, "rows", \
+        "most commands kept; beyond it new ones are not acknowledged") \
+    X(U32, inbox_accept_ms, 100, 1, 1000, "ms", \
+        "longest wait for the database while a command is being stored") \
+    X(STR, reply_topics, "", 0, 1000, "", \
+        "topic filters, separated by commas, that replies may go to")
+
+#endif

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Postbag: a transactional outbox and inbox on SQLite and MQTT.
+ *
+ * This header is the reference.  Read it in this order: errors, ids, messages,
+ * the writer (what firmware calls most), the engine (what relays), commands
+ * (what comes in).  port.h and transport.h are the two contracts that a port
+ * fills; admin.h is for tools that look at a database and repair it.
+ *
+ * Words used in every comment
+ *   copied      nothing is kept after the call returns
+ *   borrowed    you keep it alive until the call named
+ *   taken       the library owns it from now on, also if the call fails
+ *   yours       you release it with the function named
+ *
+ * Every struct that you fill starts with struct_size = sizeof(struct ...);
+ * a field that is zero has its default.  A library older than your header
+ * answers POSTBAG_EVERSION if you filled a field that it does not know.
+ */
+#ifndef POSTBAG_POSTBAG_H
+#define POSTBAG_POSTBAG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "postbag/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define POSTBAG_VERSION_MAJOR 0
+#define POSTBAG_VERSION_MINOR 1
+#define POSTBAG_VERSION_PATCH 0
+#define POSTBAG_VERSION "0.1.0"
+
+/* The tables of src/FORMAT.md; moves on its own. */
+#define POSTBAG_SCHEMA_VERSION 1
+
+#if defined(__GNUC__)
+#define POSTBAG_API __attribute__((visibility("default")))
+#define POSTBAG_CHECK __attribute__((warn_unused_result))
+#else
+#define POSTBAG_API
+#define POSTBAG_CHECK
+#endif
+
+struct sqlite3;
+struct postbag;
+struct postbag_writer;
+struct postbag_port;
+struct postbag_transport;
+
+/* ---- Errors ---------------------------------------------------------- */
+
+/*
+ * Name, value, text.  Values never change.  The hundred tells who acts:
+ * -1xx the caller's mistake, -2xx try again later, -3xx storage,
+ * -4xx the peer or the wire, -9xx stop and call a person.
+ */
+#define POSTBAG_ERROR_MAP(X) \
+    X(EINVAL, -101, "an argument breaks the contract") \
+    X(ENOTXN, -102, "no open transaction on this connection") \
+    X(ESTATE, -103, "not allowed in this state") \
+    X(EVERSION, -104, "a struct is newer than this library") \
+    X(ENOTFOUND, -105, "no such row") \
+    X(ETOOBIG, -106, "larger than the limit") \
+    X(EBUSY, -201, "held by another writer") \
+    X(EAGAIN, -202, "not now, try again") \
+    X(EFULL, -203, "a limit of the outbox is reached") \
+    X(EFENCED, -204, "another relay owns this destination") \
+    X(EIO, -301, "storage failed") \
+    X(ENOSPC, -302, "storage is full") \
+    X(ENOMEM, -303, "out of memory") \
+    X(ESTORAGE, -304, "this storage cannot hold an outbox") \
+    X(ELINK, -401, "the link is down") \
+    X(EREFUSED, -402, "refused by the broker") \
+    X(EPROTO, -403, "the peer broke the protocol") \
+    X(ECORRUPT, -901, "stored data fails its checks") \
+    X(ESCHEMA, -902, "the tables are of another version") \
+    X(ESQLITE, -903, "this SQLite library cannot be used")
+
+enum postbag_error {
+    POSTBAG_OK = 0,
+#define POSTBAG_ERROR_ENUM(name, value, text) POSTBAG_##name = value,
+    POSTBAG_ERROR_MAP(POSTBAG_ERROR_ENUM)
+#undef POSTBAG_ERROR_ENUM
+};
+
+/* The text of an error code; never NULL.  Any thread, never blocks. */
+POSTBAG_API const char *postbag_error_text(int code);
+/* The name, as "EBUSY"; "OK" for 0, "?" for an unknown code. */
+POSTBAG_API const char *postbag_error_name(int code);
+/* "0.1.0", of the library that runs, not of the header. */
+POSTBAG_API const char *postbag_version(void);
+
+/* What went wrong, in a form for a log line.  No payload, no credentials. */
+struct postbag_fault {
+    int code;  /* one of the errors above */
+    int cause; /* SQLite's extended code, errno or MQTT reason; 0 = none */
+    char text[200];
+};
+
+/* ---- Ids ------------------------------------------------------------- */
+
+/* A random (version 4) UUID: what consumers remove duplicates by. */
+struct postbag_id {
+    uint8_t b[16];
+};
+
+/**
+ * Make a new id, to keep through your own retries of a transaction, so that
+ * a COMMIT whose outcome is unknown can be settled: see postbag_commit.
+ * @return POSTBAG_OK, EIO (the port's random source failed)
+ * Thread: any.  Blocks: no (early in boot: until the kernel has entropy).
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_id_new(
+    const struct postbag_port *port, struct postbag_id *out);
+
+/* Write the 36 characters and a NUL, lower case (RFC 4122, 3). */
+POSTBAG_API void postbag_id_format(const struct postbag_id *id, char out[37]);
+
+/* Read the 36-character form, either case.  @return POSTBAG_OK, EINVAL */
+POSTBAG_API POSTBAG_CHECK int postbag_id_parse(
+    struct postbag_id *out, const char *text);
+
+/* ---- Messages -------------------------------------------------------- */
+
+struct postbag_message {
+    size_t struct_size;
+    /* 1..65535 bytes of UTF-8 without + # (MQTT 5, 4.7.1) */
+    const char *topic;
+    /* sent as it is; NULL is allowed with length 0 */
+    const void *payload;
+    size_t payload_len;
+    /* NULL: a new one; else yours, from postbag_id_new */
+    const struct postbag_id *id;
+    /* messages of one key leave in commit order; NULL: no order needed */
+    const char *key;
+    /* so that consumers see gaps; 0: none */
+    int64_t key_version;
+    /* stable event type, as "com.example.reading"; NULL: none */
+    const char *type;
+    /* MIME type of the payload; NULL: none */
+    const char *content_type;
+    /* JSON object of text values: further CloudEvents attributes and user
+       properties (traceparent, correlationid, subject ...); the names
+       response_topic and correlation_data become the MQTT 5 properties */
+    const char *headers;
+    /* name of one destination; NULL: all of them */
+    const char *dest;
+    /* name under which a newer unsent message may replace this one; NULL:
+       never.  Stored with the row; this version does not act on it. */
+    const char *coalesce;
+    /* how long it is worth sending; 0: for ever.  Stored with the row; this
+       version does not act on it. */
+    int64_t ttl_ms;
+    /* 0 bulk, 1..3 urgent */
+    unsigned priority;
+    /* not 0: the broker keeps it for later subscribers */
+    unsigned retain;
+    /* not 0: the payload is UTF-8 text (MQTT 5 Payload Format Indicator) */
+    unsigned is_text;
+};
+
+/* ---- The writer: put messages in your own transaction ------------------ */
+
+struct postbag_writer_config {
+    size_t struct_size;
+    /* borrowed until postbag_writer_close; must be WAL, in this process's
+       one SQLite, its "main" database the one that holds the outbox */
+    struct sqlite3 *db;
+    /* borrowed until postbag_writer_close */
+    const struct postbag_port *port;
+    /* the engine in this process, woken by postbag_commit and sharing the
+       fair gate; NULL: the relay is another process */
+    struct postbag *engine;
+    /* longest wait of postbag_begin at the gate; 0: 5000 ms */
+    uint32_t begin_timeout_ms;
+    /* not 0: accept a connection without a busy timeout.  The file has at
+       least two writers (yours and the relay), so without one a plain BEGIN
+       of yours fails now and then with SQLITE_BUSY. */
+    unsigned allow_no_busy_timeout;
+};
+
+/**
+ * Prepare to put messages through a connection of yours.  Nothing on the
+ * connection is changed: no hook, no pragma.
+ * @param why  may be NULL; filled on failure
+ * @return POSTBAG_OK, EINVAL, EVERSION, ENOMEM, EIO, ESTATE (no busy timeout),
+ *         ESCHEMA (no outbox in "main", or another version), ESTORAGE (not
+ *         WAL; UTF-16), ESQLITE (older than 3.37; single-threaded build; not
+ *         the SQLite library that Postbag runs on)
+ * Thread: the one that uses the connection.  Blocks: on SQLite only.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_writer_open(struct postbag_writer **out,
+    const struct postbag_writer_config *config, struct postbag_fault *why);
+
+/* Release the statements; before you close the connection.  NULL is fine. */
+POSTBAG_API void postbag_writer_close(struct postbag_writer *w);
+
+/* The connection given at open. */
+POSTBAG_API struct sqlite3 *postbag_writer_db(struct postbag_writer *w);
+
+/* What the last failing call on w ran into; never NULL. */
+POSTBAG_API const struct postbag_fault *postbag_writer_fault(
+    const struct postbag_writer *w);
+
+/**
+ * BEGIN IMMEDIATE, fair to the relay: waits its turn at the gate (first come,
+ * first served), then for SQLite's write lock by the connection's own busy
+ * timeout.  End it with postbag_commit or postbag_rollback, which leave the
+ * gate.  You may instead run your own BEGIN IMMEDIATE and COMMIT; a plain
+ * BEGIN that reads first can fail with SQLITE_BUSY_SNAPSHOT, which no busy
+ * timeout cures.
+ * @return POSTBAG_OK, ESTATE (a transaction is open), EBUSY (nothing begun),
+ *         EIO, ENOSPC, ENOMEM, ECORRUPT
+ * Thread: the connection's.  Blocks: at most begin_timeout_ms and the
+ * connection's busy timeout.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_begin(struct postbag_writer *w);
+
+/**
+ * Queue one message in the transaction that is open on the connection.  It
+ * leaves this machine if, and only if, that transaction commits.
+ * @param m       copied
+ * @param id_out  may be NULL; the id that was stored
+ * @return POSTBAG_OK; on any error nothing was queued and your transaction is
+ *         still open, but for ENOSPC, EIO and ENOMEM, where SQLite may have
+ *         rolled it back (postbag_commit then answers ENOTXN):
+ *         ENOTXN, EINVAL (topic, UTF-8, priority, headers, unknown dest ...:
+ *         the fault names it), ETOOBIG (payload over max_payload), EFULL,
+ *         EVERSION, EIO, ENOSPC, ENOMEM, ECORRUPT
+ * Thread: the connection's.  Blocks: on SQLite only.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_put(struct postbag_writer *w,
+    const struct postbag_message *m, struct postbag_id *id_out);
+
+/**
+ * COMMIT, leave the gate, wake the relay.
+ *
+ * When the outcome is unknown (EIO), it is settled by the id that you kept:
+ *
+ *     struct postbag_id id;
+ *     err = postbag_id_new(port, &id);
+ *     do {
+ *         err = postbag_begin(w);
+ *         if (err == POSTBAG_OK && unknown)
+ *             err = postbag_find(w, &id, &stored);   // did it commit?
+ *         ... if stored: postbag_rollback(w) and be done ...
+ *         ... your state change; m.id = &id; postbag_put(w, &m, NULL) ...
+ *         err = postbag_commit(w);
+ *         unknown = err == POSTBAG_EIO;
+ *     } while (err == POSTBAG_EBUSY || unknown);
+ *
+ * @return POSTBAG_OK: committed.  EBUSY, ENOSPC, ENOMEM: rolled back, nothing
+ *         happened.  EIO: unknown until looked up.  ENOTXN: no transaction.
+ * Thread: the connection's.  Blocks: on SQLite (the fsync that the
+ * connection's own `synchronous` asks for, and no other).
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_commit(struct postbag_writer *w);
+
+/* ROLLBACK and leave the gate.  Fine when no transaction is open. */
+POSTBAG_API void postbag_rollback(struct postbag_writer *w);
+
+/**
+ * Is a message of this id stored (queued, held or not yet purged)?  Looks at
+ * the newest 10,000 rows and at the held ones: for settling a COMMIT, not for
+ * deduplication.
+ * @param stored_out  1 or 0
+ * @return POSTBAG_OK, EIO, ENOMEM, EBUSY, ECORRUPT
+ * Thread: the connection's.  Blocks: on SQLite only.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_find(
+    struct postbag_writer *w, const struct postbag_id *id, int *stored_out);
+
+/* ---- The engine: relay what is pending --------------------------------- */
+
+enum postbag_log_level {
+    POSTBAG_LOG_ERROR = 3, /* syslog's numbers */
+    POSTBAG_LOG_WARNING = 4,
+    POSTBAG_LOG_NOTICE = 5,
+    POSTBAG_LOG_DEBUG = 7
+};
+
+/* No payload and no credential ever stands in a line. */
+struct postbag_log_line {
+    int level; /* enum postbag_log_level */
+    /* an error of ours; 0 for news; EFENCED: another relay took over */
+    int code;
+    int cause; /* as in struct postbag_fault */
+    const char *text;
+};
+
+struct postbag_config {
+    size_t struct_size;
+    /* path of the application's database; copied */
+    const char *db_path;
+    /* borrowed until postbag_close */
+    const struct postbag_port *port;
+    /* sends; taken */
+    struct postbag_transport *transport;
+    /* receives commands, on a connection and client id of its own, so that a
+       command that cannot be stored never stops the drain; taken; NULL: no
+       commands */
+    struct postbag_transport *inbound;
+    /* may be NULL; any thread; must not call Postbag; text is borrowed */
+    void (*log)(void *ctx, const struct postbag_log_line *line);
+    void *log_ctx;
+    /* see options.h: meaning, unit, default and range of each */
+#define POSTBAG_FIELD_U32(name) uint32_t name;
+#define POSTBAG_FIELD_STR(name) const char *name;
+#define POSTBAG_FIELD(kind, name, def, min, max, unit, help) \
+    POSTBAG_FIELD_##kind(name)
+    POSTBAG_OPTION_MAP(POSTBAG_FIELD)
+};
+
+/**
+ * Open the database (create the tables inside it if they are not there),
+ * become ready to relay.  No thread runs and nothing connects before
+ * postbag_start or the first postbag_step.
+ * @param config  copied, but for what its fields say
+ * @param why     may be NULL; filled on failure
+ * @return POSTBAG_OK, EINVAL (the fault names the option), EVERSION, ENOMEM,
+ *         EBUSY, EIO, ENOSPC, ECORRUPT, ESTORAGE (network file system, no
+ *         WAL, UTF-16), ESCHEMA (newer version), ESQLITE.
+ *         On failure the transports are destroyed.
+ * Thread: any.  Blocks: on SQLite; recovery of a long WAL takes its time.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_open(struct postbag **out,
+    const struct postbag_config *config, struct postbag_fault *why);
+
+/**
+ * Run the engine on a thread of low priority (option niceness), and a worker
+ * for command handlers if there are any.
+ * @return POSTBAG_OK, ESTATE (started already; the port has no threads), EIO
+ * Thread: the one that opened.  Blocks: no.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_start(struct postbag *p);
+
+/**
+ * Do what is due: at most some rows and one short write transaction for each
+ * duty.  For firmware with a main loop of its own, instead of postbag_start.
+ * What the transport reports meanwhile waits for the next call: while messages
+ * are in flight, call every few milliseconds.
+ * @param next_us_out  when to call again at the latest (port's mono_us)
+ * @return POSTBAG_OK; else the engine goes on and the log tells
+ * Thread: always the same one.  Blocks: at most about 50 ms at the gate;
+ * closing a broken link may take the transport some 100 ms.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_step(
+    struct postbag *p, int64_t *next_us_out);
+
+/**
+ * Run at most one command handler, for firmware without the worker thread.
+ * @param did_out  1 if a handler ran, else 0
+ * @return POSTBAG_OK, EBUSY, EIO, ENOSPC, ENOMEM, ECORRUPT
+ * Thread: always the same one.  Blocks: as long as the handler does.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_work(struct postbag *p, int *did_out);
+
+/* Look for new rows now: after a commit that did not go through
+ * postbag_commit.  Any thread, never blocks. */
+POSTBAG_API void postbag_wake(struct postbag *p);
+
+/**
+ * Take no new rows, wait for the PUBACKs of what is in flight, save the
+ * cursor, disconnect, end the threads.  What is not acknowledged in time is
+ * sent again, with the same id, after the next start.
+ * @param grace_ms  longest wait for PUBACKs
+ * @return POSTBAG_OK, EAGAIN (rows were still in flight)
+ * Thread: the one that opened.  Blocks: grace_ms and a little more; also for
+ * a running handler.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_stop(
+    struct postbag *p, uint32_t grace_ms);
+
+/* Stop without grace if it runs, and free everything.  Close the writers that
+ * name this engine before.  NULL is fine. */
+POSTBAG_API void postbag_close(struct postbag *p);
+
+/* ---- Commands: what comes in ------------------------------------------- */
+
+struct postbag_command {
+    size_t struct_size;
+    const char *consumer;
+    const char *source; /* who made the id; "" if unknown */
+    const void *id;     /* as the sender gave it, or its hash */
+    size_t id_len;
+    const char *topic;
+    const void *payload;
+    size_t payload_len;
+    const char *content_type;   /* NULL: none */
+    const char *key;            /* NULL: none */
+    const char *response_topic; /* NULL: none */
+    const void *correlation;
+    size_t correlation_len;
+    const char *headers; /* user properties as a JSON object; NULL: none */
+    unsigned attempt;    /* 1 the first time */
+    int64_t received_ms; /* wall clock, a label */
+    int64_t arrival;     /* the row's number in the inbox */
+};
+
+enum postbag_outcome {
+    POSTBAG_DONE = 0,  /* commit effects, mark and replies together */
+    POSTBAG_RETRY = 1, /* roll back, try again after a backoff */
+    POSTBAG_REJECT = 2 /* roll back, keep the command among the dead */
+};
+
+/**
+ * w stands on a connection of Postbag's own: what you set on yours (foreign
+ * keys, functions, attached files) is not set there.
+ *
+ * Apply one command.  A transaction is open on w: what you write through
+ * postbag_writer_db(w) and what you postbag_put commits together with the
+ * mark that the command is done, or not at all.  BEGIN, COMMIT, ROLLBACK,
+ * SAVEPOINT and ATTACH are denied there.  All of *cmd is valid until you
+ * return.
+ */
+typedef enum postbag_outcome (*postbag_handler)(
+    void *ctx, const struct postbag_command *cmd, struct postbag_writer *w);
+
+/**
+ * Subscribe a consumer.  Several consumers may match one message; each has its
+ * own row.  Before postbag_start or the first postbag_step.
+ * @param consumer  1..64 bytes, part of the identity of a command; copied
+ * @param filter    MQTT topic filter, + and # allowed; copied
+ * @param ctx       borrowed until postbag_close
+ * @return POSTBAG_OK, EINVAL, ESTATE (running, or no inbound transport),
+ *         ENOMEM
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_on(struct postbag *p,
+    const char *consumer, const char *filter, postbag_handler handler,
+    void *ctx);
+
+/**
+ * Answer a command: postbag_put to its response topic with its correlation
+ * data and its id as causationid.  In the handler only.
+ * @param m  topic must be NULL; the rest as for postbag_put
+ * @return as postbag_put; ENOTFOUND if the sender named no response topic,
+ *         EREFUSED if option reply_topics does not allow it
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_reply(struct postbag_writer *w,
+    const struct postbag_command *cmd, const struct postbag_message *m,
+    struct postbag_id *id_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

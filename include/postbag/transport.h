@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The transport: how messages reach a broker, behind five functions.
+ * port/paho fills it with Eclipse Paho; tests with a broker in memory.
+ *
+ * The life of one connection
+ *
+ *     connect ----> up ----> send ... settled ----> lost ---> disconnect
+ *        |                                           ^
+ *        +-------------------------------------------+
+ *
+ * - Reconnecting, backoff, watchdogs and the window are the engine's.  A
+ *   transport makes one attempt when told and reports what happened.
+ * - After a connect that returned POSTBAG_OK the engine calls disconnect
+ *   exactly once, whether up, lost or nothing was reported.
+ * - Every send that returned POSTBAG_OK settles exactly once, before
+ *   disconnect returns.  A send that failed never settles.
+ * - lost only says that the connection is dead; it may come before some
+ *   settled, at most once per connection, and never after disconnect returned.
+ * - After disconnect returned no event of that connection comes any more.
+ */
+#ifndef POSTBAG_TRANSPORT_H
+#define POSTBAG_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* MQTT 5 user property.  UTF-8, without NUL. */
+struct postbag_property {
+    const char *name;
+    const char *value;
+};
+
+/* One MQTT message, either way.  All pointers are borrowed for the call. */
+struct postbag_frame {
+    const char *topic;
+    const void *payload;
+    size_t payload_len;
+    const char *content_type;   /* NULL: none; MQTT 5 only, as what follows */
+    const char *response_topic; /* NULL: none */
+    const void *correlation;    /* correlation data */
+    size_t correlation_len;     /* 0: none */
+    const struct postbag_property *properties;
+    size_t property_count;
+    uint32_t expiry_s; /* Message Expiry Interval; 0: none */
+    unsigned retain;   /* flags: 0 or 1 */
+    unsigned is_text;  /* Payload Format Indicator */
+    unsigned dup;      /* inbound only */
+};
+
+/* What the broker said in its CONNACK.  0: it said nothing. */
+struct postbag_link {
+    uint32_t receive_max;
+    uint32_t max_packet;  /* bytes of a whole packet */
+    uint32_t keepalive_s; /* Server Keep Alive */
+    unsigned session_present;
+    unsigned mqtt_version; /* 4 = 3.1.1, 5 = 5.0 */
+};
+
+/* Upwards.  From any thread, also from within a call down. */
+struct postbag_transport_events {
+    void *ctx;
+    /* The CONNACK of success came. */
+    void (*up)(void *ctx, uint32_t generation, const struct postbag_link *l);
+    /* The attempt failed or the connection died.
+       err: ELINK, EREFUSED (CONNACK or DISCONNECT; reason is its code),
+       EPROTO; text: short, without credentials; borrowed */
+    void (*lost)(
+        void *ctx, uint32_t generation, int err, int reason, const char *text);
+    /* token: as given to send.  err: POSTBAG_OK (PUBACK below 0x80),
+       EREFUSED (reason >= 0x80 is the PUBACK's), ELINK (unknown: perhaps
+       delivered). */
+    void (*settled)(void *ctx, uint32_t token, int err, int reason);
+    /* An inbound message.  POSTBAG_OK: stored, send the PUBACK.  Negative:
+       drop the connection so that no PUBACK leaves and the broker delivers
+       again; no further message of this connection is handed up. */
+    int (*arrived)(
+        void *ctx, uint32_t generation, const struct postbag_frame *f);
+};
+
+struct postbag_connect {
+    uint32_t generation;       /* handed back in events */
+    uint32_t session_expiry_s; /* 0: clean session, nothing kept */
+    uint32_t receive_max;      /* inbound messages before our PUBACK; 0: any */
+    uint32_t max_packet;       /* largest packet we take; 0: any */
+    uint32_t timeout_ms;       /* a hint; the engine has its own watchdog */
+};
+
+struct postbag_transport;
+
+struct postbag_transport_ops {
+    size_t struct_size;
+    /* Begin one attempt.  POSTBAG_OK: up or lost will come.  Else nothing
+       was begun and no event comes: EINVAL, ENOMEM, ESTATE, ELINK.
+       up is borrowed until disconnect. */
+    int (*connect)(struct postbag_transport *t, const struct postbag_connect *c,
+        const struct postbag_transport_events *up);
+    /* Publish with QoS 1.  Copies.  EAGAIN: no room now, ELINK, EINVAL (this
+       frame can never be sent), ENOMEM. */
+    int (*send)(struct postbag_transport *t, const struct postbag_frame *f,
+        uint32_t token);
+    /* Ask for messages of these filters, QoS 1.  A refusal is reported as
+       lost (EREFUSED). */
+    int (*subscribe)(
+        struct postbag_transport *t, const char *const *filters, size_t count);
+    /* End the connection.  abort 0: with a DISCONNECT; 1: just hang up, the
+       last will is sent.  Blocks until nothing of it is left; may take some
+       100 ms.  Never from within an event. */
+    void (*disconnect)(struct postbag_transport *t, unsigned abort);
+    /* Free; not connected. */
+    void (*destroy)(struct postbag_transport *t);
+};
+
+/* First member of every implementation. */
+struct postbag_transport {
+    const struct postbag_transport_ops *ops;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif
