@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 1.  Who gets which commands: names, filters and handlers.
+ *
+ * Filled by postbag_on before anything runs, only read after that, so any
+ * thread may look without a lock.
+ */
+#ifndef POSTBAG_SRC_CONSUMERS_H
+#define POSTBAG_SRC_CONSUMERS_H
+
+#include <stddef.h>
+
+#include "postbag/postbag.h"
+
+struct consumer {
+    const char *name;
+    const char *filter;
+    postbag_handler handler;
+    void *ctx;
+};
+
+/* All zero is the empty list. */
+struct consumers {
+    struct consumer *list;
+    size_t count;
+};
+
+/* name and filter are copied.  OK, EINVAL (also a name that is there), ENOMEM;
+ * *why (may be NULL) tells. */
+POSTBAG_CHECK int postbag__consumers_add(
+    struct consumers *c, const struct consumer *one, struct postbag_fault *why);
+/* The filters, for a transport's subscribe: count of them, borrowed from the
+ * list; the array is yours.  NULL: no memory. */
+const char **postbag__consumers_filters(const struct consumers *c);
+/* Release that array.  NULL is fine. */
+void postbag__consumers_free_filters(const char **filters);
+void postbag__consumers_free(struct consumers *c);
+
+#endif

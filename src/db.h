@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 1.  SQLite, and the only place where its codes become ours.
+ *
+ * A struct db is one connection and belongs to one thread at a time.  The
+ * first error of a statement sticks: binds after it do nothing, and run or
+ * row returns it.  What happened stands in db->fault.
+ */
+#ifndef POSTBAG_SRC_DB_H
+#define POSTBAG_SRC_DB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "postbag/postbag.h"
+
+struct sqlite3_stmt;
+
+/* How durable a commit is: SQLite's `synchronous` in WAL mode. */
+enum db_sync {
+    DB_NORMAL = 1, /* a power cut may undo it; no fsync */
+    DB_FULL = 2    /* on disk when commit returns */
+};
+
+struct db {
+    struct sqlite3 *handle;
+    int owned; /* close it; else it is the application's */
+    enum db_sync sync;
+    uint32_t busy_ms; /* longest wait for another process's lock */
+    uint32_t random;  /* jitter of the waits */
+    uint32_t commits; /* of this connection through us */
+    struct postbag_fault fault;
+};
+
+struct stmt {
+    struct db *db;
+    struct sqlite3_stmt *handle;
+    int err;
+};
+
+enum db_open_mode { DB_READ, DB_WRITE, DB_CREATE };
+
+/* Open a connection of ours: WAL (refused if it cannot be), no
+ * autocheckpoint, small cache.  A closed struct db is fine for close. */
+POSTBAG_CHECK int postbag__db_open(struct db *db, const char *path,
+    enum db_open_mode mode, enum db_sync sync, uint32_t busy_ms);
+void postbag__db_close(struct db *db);
+
+/* Absolute path of the file, symbolic links resolved; borrowed until close. */
+const char *postbag__db_path(const struct db *db);
+
+/* 1 if the file at that path is no longer the open one: somebody moved,
+ * deleted or replaced it. */
+int postbag__db_has_moved(struct db *db);
+
+/* Use a connection of the application; checks that it can hold an outbox:
+ * this SQLite library, WAL, UTF-8. */
+POSTBAG_CHECK int postbag__db_borrow(struct db *db, struct sqlite3 *handle);
+
+/* The SQLite library itself: new enough, built with threads. */
+POSTBAG_CHECK int postbag__db_library_check(struct postbag_fault *why);
+/* Is this SQLite free of the WAL-reset bug (fixed in 3.51.3, 3.50.7,
+ * 3.44.6)? */
+int postbag__db_checkpoint_is_sound(int version);
+int postbag__db_library_version(void);
+
+/* Size of the -wal file; 0 before the first read of the connection. */
+POSTBAG_CHECK int postbag__wal_bytes(struct db *db, int64_t *out);
+
+/* The busy timeout and synchronous level of a borrowed connection. */
+POSTBAG_CHECK int postbag__db_pragma(
+    struct db *db, const char *pragma, int64_t *out);
+
+/* Statements.  Column texts and blobs live until the next row, reset or run. */
+POSTBAG_CHECK int postbag__prepare(
+    struct db *db, struct stmt *out, const char *sql);
+void postbag__finalize(struct stmt *s);
+/* A struct's statements by a table: where each stands in it, and its SQL. */
+struct stmt_plan {
+    size_t at; /* offsetof */
+    const char *sql;
+};
+POSTBAG_CHECK int postbag__prepare_all(
+    struct db *db, void *base, const struct stmt_plan *plan, size_t count);
+void postbag__finalize_all(
+    void *base, const struct stmt_plan *plan, size_t count);
+void postbag__bind_i64(struct stmt *s, int index, int64_t value);
+void postbag__bind_null(struct stmt *s, int index);
+/* Borrowed until the statement is reset; NULL binds NULL. */
+void postbag__bind_text(struct stmt *s, int index, const char *text);
+void postbag__bind_text_n(
+    struct stmt *s, int index, const void *text, size_t len);
+void postbag__bind_blob(
+    struct stmt *s, int index, const void *blob, size_t len);
+/* One more row: 1; no more: 0 (and reset); negative: error (and reset). */
+POSTBAG_CHECK int postbag__row(struct stmt *s);
+/* Run to the end, reset, forget the bindings. */
+POSTBAG_CHECK int postbag__run(struct stmt *s);
+void postbag__reset(struct stmt *s);
+int64_t postbag__col_i64(struct stmt *s, int col);
+int postbag__col_is_null(struct stmt *s, int col);
+int postbag__col_is_text(struct stmt *s, int col);
+/* NULL for NULL */
+const char *postbag__col_text(struct stmt *s, int col);
+/* Bytes of a text or blob; *len_out is 0 for NULL. */
+const void *postbag__col_bytes(struct stmt *s, int col, size_t *len_out);
+
+/* Reset every statement of the connection that stands on a row.  A handler
+ * that forgot one would keep its snapshot, and never see a newer one.
+ * Returns how many there were. */
+int postbag__reset_all(struct db *db);
+
+/* A single integer: OK, ENOTFOUND (no row), or an error. */
+POSTBAG_CHECK int postbag__query_i64(
+    struct db *db, const char *sql, int64_t *out);
+POSTBAG_CHECK int postbag__exec(struct db *db, const char *sql);
+int64_t postbag__changes(struct db *db);
+int64_t postbag__last_rowid(struct db *db);
+
+/* Transactions, always IMMEDIATE.  A failed commit has rolled back, but for
+ * EIO, whose outcome is unknown (the transaction is over all the same). */
+POSTBAG_CHECK int postbag__begin(struct db *db, enum db_sync sync);
+POSTBAG_CHECK int postbag__commit(struct db *db);
+void postbag__rollback(struct db *db);
+int postbag__in_transaction(const struct db *db);
+
+/* A read transaction that pins its snapshot until postbag__rollback. */
+POSTBAG_CHECK int postbag__pin(struct db *db);
+/* Make every commit that this connection can see durable: sync the WAL. */
+POSTBAG_CHECK int postbag__sync_wal(struct db *db);
+/* PASSIVE checkpoint.  frames_out: in the WAL; done_out: copied to the file. */
+POSTBAG_CHECK int postbag__checkpoint(
+    struct db *db, int *frames_out, int *done_out);
+/* Frames of the WAL's present round, committed or being written; 0 without a
+ * WAL.  An estimate: it is read beside running writers. */
+POSTBAG_CHECK int postbag__wal_frames(struct db *db, int64_t *out);
+/* Moves when another connection commits; *out is only to be compared. */
+POSTBAG_CHECK int postbag__data_version(struct stmt *pragma, int64_t *out);
+
+/* Between the parts of this file's implementation (db*.c): record in db->fault
+ * what SQLite's rc means, and return our error; OK for OK, ROW and DONE. */
+int postbag__db_fault(struct db *db, int rc);
+
+/* Deny BEGIN, COMMIT, ROLLBACK, SAVEPOINT and ATTACH while *denied is not 0,
+ * and let nothing commit.  denied is borrowed until close. */
+void postbag__deny_transactions(struct db *db, const int *denied);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Floor 1.  What SQLite's result codes mean to us.  Any thread. */
+#include "db.h"
+
+#include <sqlite3.h>
+#include <string.h>
+
+#include "error.h"
+
+static int constraint_error(const char *text)
+{
+    if (strstr(text, "outbox is full") != NULL)
+        return POSTBAG_EFULL;
+    if (strstr(text, "max_payload") != NULL)
+        return POSTBAG_ETOOBIG;
+    return POSTBAG_EINVAL;
+}
+
+static int error_of(int extended, const char *text)
+{
+    if (extended == SQLITE_IOERR_NOMEM)
+        return POSTBAG_ENOMEM;
+    switch (extended & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return POSTBAG_OK;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return POSTBAG_EBUSY;
+    case SQLITE_FULL:
+        return POSTBAG_ENOSPC;
+    case SQLITE_NOMEM:
+        return POSTBAG_ENOMEM;
+    case SQLITE_TOOBIG:
+        return POSTBAG_ETOOBIG;
+    case SQLITE_CONSTRAINT:
+        return constraint_error(text);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return POSTBAG_ECORRUPT;
+    case SQLITE_INTERRUPT:
+    case SQLITE_ABORT:
+        return POSTBAG_EAGAIN;
+    case SQLITE_ERROR:
+    case SQLITE_SCHEMA:
+        return POSTBAG_ESCHEMA;
+    case SQLITE_AUTH:
+        return POSTBAG_ESTATE;
+    case SQLITE_MISUSE:
+    case SQLITE_RANGE:
+    case SQLITE_MISMATCH:
+        return POSTBAG_EINVAL;
+    default:
+        return POSTBAG_EIO;
+    }
+}
+
+/* Record what the connection just ran into. */
+int postbag__db_fault(struct db *db, int rc)
+{
+    int extended = rc;
+    const char *text = sqlite3_errstr(rc);
+    int err;
+
+    if (db->handle != NULL && rc != SQLITE_MISUSE) {
+        extended = sqlite3_extended_errcode(db->handle);
+        text = sqlite3_errmsg(db->handle);
+        if ((extended & 0xff) != (rc & 0xff)) {
+            extended = rc;
+            text = sqlite3_errstr(rc);
+        }
+    }
+    err = error_of(extended, text);
+    if (err != POSTBAG_OK) {
+        (void)postbag__fail(&db->fault, err, "%s", text);
+        db->fault.cause = extended;
+    }
+    return err;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 1.  Connections: ours, set up for flash, and the application's,
+ * checked.  Each belongs to one thread at a time.
+ */
+#include "db.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+
+enum { SQLITE_FLOOR = 3037000 };
+
+/* ---- the library ---- */
+
+int postbag__db_library_version(void)
+{
+    return sqlite3_libversion_number();
+}
+
+int postbag__db_library_check(struct postbag_fault *why)
+{
+    if (sqlite3_libversion_number() < SQLITE_FLOOR)
+        return postbag__fail(why, POSTBAG_ESQLITE,
+            "SQLite %s is too old: STRICT tables need 3.37",
+            sqlite3_libversion());
+    if (sqlite3_threadsafe() == 0)
+        return postbag__fail(why, POSTBAG_ESQLITE,
+            "this SQLite was built without threads (THREADSAFE=0)");
+    return POSTBAG_OK;
+}
+
+int postbag__db_checkpoint_is_sound(int version)
+{
+    if (version >= 3051003 && version != 3052000)
+        return 1;
+    if (version >= 3050007 && version < 3051000)
+        return 1;
+    return version >= 3044006 && version < 3045000;
+}
+
+/* ---- opening ---- */
+
+/*
+ * SQLite's own busy handler sleeps up to 100 ms and then starves beside a
+ * writer that commits back to back.  Ours sleeps 0.2 to 1 ms, jittered.
+ */
+static int wait_for_lock(void *arg, int tries)
+{
+    struct db *db = arg;
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+
+    if ((uint64_t)tries * 600u >= (uint64_t)db->busy_ms * 1000u)
+        return 0;
+    db->random = db->random * 1664525u + 1013904223u;
+    (void)vfs->xSleep(vfs, (int)(200u + (db->random >> 16) % 801u));
+    return 1;
+}
+
+static int set_wal(struct db *db)
+{
+    struct stmt s;
+    const char *mode;
+    int err = postbag__prepare(db, &s, "PRAGMA journal_mode=WAL");
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__row(&s);
+    mode = err == 1 ? postbag__col_text(&s, 0) : NULL;
+    if (err == 1)
+        err = POSTBAG_OK;
+    if (err == POSTBAG_OK && (mode == NULL || strcmp(mode, "wal") != 0))
+        err = postbag__fail(&db->fault, POSTBAG_ESTORAGE,
+            "the database cannot be put into WAL mode (it is %s)",
+            mode == NULL ? "unknown" : mode);
+    postbag__finalize(&s);
+    return err;
+}
+
+static int check_encoding(struct db *db)
+{
+    struct stmt s;
+    const char *name;
+    int err = postbag__prepare(db, &s, "PRAGMA main.encoding");
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__row(&s);
+    name = err == 1 ? postbag__col_text(&s, 0) : NULL;
+    if (err == 1)
+        err = POSTBAG_OK;
+    if (err == POSTBAG_OK && (name == NULL || strcmp(name, "UTF-8") != 0))
+        err = postbag__fail(&db->fault, POSTBAG_ESTORAGE,
+            "the database is %s; an outbox needs UTF-8",
+            name == NULL ? "of unknown encoding" : name);
+    postbag__finalize(&s);
+    return err;
+}
+
+/*
+ * Is this the database of somebody who has nothing to do with us?  Then even
+ * its journal mode stays as it is; the checks of the schema will refuse it.
+ * A database that may become an outbox (DB_CREATE) is one unless names of
+ * ours are taken in it.
+ */
+static int is_foreign(struct db *db, enum db_open_mode mode, int *out)
+{
+    int64_t ours = 0;
+    int64_t taken = 0;
+    int err = postbag__query_i64(db,
+        "SELECT count(*) FROM main.sqlite_schema WHERE name = 'outbox_meta'",
+        &ours);
+
+    if (err == POSTBAG_OK)
+        err = postbag__query_i64(db,
+            "SELECT count(*) FROM main.sqlite_schema"
+            " WHERE name IN ('outbox', 'inbox')",
+            &taken);
+    *out = ours == 0 && (mode == DB_WRITE || taken > 0);
+    return err;
+}
+
+static int configure(struct db *db, enum db_open_mode mode, enum db_sync sync)
+{
+    int persist = 1;
+    int foreign = 0;
+    int err;
+
+    (void)sqlite3_extended_result_codes(db->handle, 1);
+    (void)sqlite3_busy_handler(db->handle, wait_for_lock, db);
+    (void)sqlite3_db_config(
+        db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+    err = postbag__exec(db, "PRAGMA trusted_schema=OFF;"
+                            "PRAGMA cache_size=-64;"
+                            "PRAGMA mmap_size=0;"
+                            "PRAGMA wal_autocheckpoint=0");
+    if (err == POSTBAG_OK)
+        err = check_encoding(db);
+    if (err != POSTBAG_OK || mode == DB_READ)
+        return err;
+    if (sqlite3_db_readonly(db->handle, "main") == 1)
+        return postbag__fail(&db->fault, POSTBAG_ESTORAGE,
+            "the database cannot be written (permissions, or a read-only"
+            " file system)");
+    err = is_foreign(db, mode, &foreign);
+    if (err != POSTBAG_OK || foreign)
+        return err;
+    err = set_wal(db);
+    if (err == POSTBAG_OK)
+        err = postbag__exec(db, "PRAGMA secure_delete=FAST");
+    if (err == POSTBAG_OK)
+        err = postbag__exec(db, sync == DB_FULL ? "PRAGMA synchronous=FULL"
+                                                : "PRAGMA synchronous=NORMAL");
+    db->sync = sync;
+    /* keep the -wal file's blocks: laying it out anew costs flash */
+    (void)sqlite3_file_control(
+        db->handle, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
+    return err;
+}
+
+int postbag__db_open(struct db *db, const char *path, enum db_open_mode mode,
+    enum db_sync sync, uint32_t busy_ms)
+{
+    static const int flags[] = {
+        [DB_READ] = SQLITE_OPEN_READONLY,
+        [DB_WRITE] = SQLITE_OPEN_READWRITE,
+        [DB_CREATE] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+    };
+    int rc;
+    int err;
+
+    memset(db, 0, sizeof(*db));
+    db->owned = 1;
+    db->busy_ms = busy_ms;
+    sqlite3_randomness(sizeof(db->random), &db->random);
+    err = postbag__db_library_check(&db->fault);
+    if (err != POSTBAG_OK)
+        return err;
+    rc = sqlite3_open_v2(
+        path, &db->handle, flags[mode] | SQLITE_OPEN_NOMUTEX, NULL);
+    err = postbag__db_fault(db, rc);
+    if (err == POSTBAG_OK)
+        err = configure(db, mode, sync);
+    if (err != POSTBAG_OK)
+        postbag__db_close(db);
+    return err;
+}
+
+void postbag__db_close(struct db *db)
+{
+    if (db->owned && db->handle != NULL)
+        (void)sqlite3_close_v2(db->handle);
+    db->handle = NULL;
+}
+
+const char *postbag__db_path(const struct db *db)
+{
+    return sqlite3_db_filename(db->handle, "main");
+}
+
+int postbag__db_has_moved(struct db *db)
+{
+    int moved = 0;
+
+    (void)sqlite3_file_control(
+        db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    return moved;
+}
+
+/* Two copies of SQLite in one process break each other's file locks.  A
+ * connection of another copy has a VFS that is not in our list. */
+static int check_same_library(struct db *db)
+{
+    sqlite3_vfs *theirs = NULL;
+    sqlite3_vfs *ours = sqlite3_vfs_find(NULL);
+
+    (void)sqlite3_file_control(
+        db->handle, "main", SQLITE_FCNTL_VFS_POINTER, &theirs);
+    while (ours != NULL && ours != theirs)
+        ours = ours->pNext;
+    if (theirs != NULL && ours == theirs)
+        return POSTBAG_OK;
+    return postbag__fail(&db->fault, POSTBAG_ESQLITE,
+        "this connection belongs to another copy of the SQLite library");
+}
+
+static int check_is_wal(struct db *db)
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s, "PRAGMA main.journal_mode");
+    const char *mode;
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__row(&s);
+    mode = err == 1 ? postbag__col_text(&s, 0) : "";
+    if (err == 1)
+        err = POSTBAG_OK;
+    if (err == POSTBAG_OK && (mode == NULL || strcmp(mode, "wal") != 0))
+        err = postbag__fail(&db->fault, POSTBAG_ESTORAGE,
+            "the connection is not in WAL mode: PRAGMA journal_mode=WAL");
+    postbag__finalize(&s);
+    return err;
+}
+
+int postbag__db_borrow(struct db *db, struct sqlite3 *handle)
+{
+    int err;
+
+    memset(db, 0, sizeof(*db));
+    db->handle = handle;
+    db->sync = DB_FULL;
+    err = postbag__db_library_check(&db->fault);
+    if (err == POSTBAG_OK)
+        err = check_same_library(db);
+    if (err == POSTBAG_OK)
+        err = check_is_wal(db);
+    if (err == POSTBAG_OK)
+        err = check_encoding(db);
+    return err;
+}
+
+int postbag__db_pragma(struct db *db, const char *pragma, int64_t *out)
+{
+    char sql[64];
+
+    (void)snprintf(sql, sizeof(sql), "PRAGMA %s", pragma);
+    return postbag__query_i64(db, sql, out);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* See engine.h: the step.  Opening and closing are in engine_open.c. */
+#include "engine.h"
+
+#include <assert.h>
+
+#include "mem.h"
+
+enum { AGAIN_US = 2 * 1000, BUSY_US = 100 * 1000, TROUBLE_US = 500 * 1000 };
+enum { TELL_US = 10 * 1000000, MOVED_US = 10 * 1000000 };
+
+/* Tell an error once, then again only after ten seconds or when it changes:
+ * a full disk must not fill the log too. */
+static void complain(
+    struct engine *e, int64_t now_us, const char *what, int err)
+{
+    if (err == POSTBAG_OK || err == POSTBAG_EBUSY)
+        return;
+    if (err == e->last_error && now_us - e->told_us < TELL_US)
+        return;
+    e->last_error = err;
+    e->told_us = now_us;
+    if (e->db.fault.code == err)
+        postbag__log_fault(&e->log, POSTBAG_LOG_ERROR, what, &e->db.fault);
+    else
+        postbag__log(&e->log, POSTBAG_LOG_ERROR, err, "%s: %s", what,
+            postbag_error_text(err));
+}
+
+/* ---- mailbox and links ---- */
+
+/* The first error; a row whose fate could not be recorded is sent again, but
+ * not in a loop. */
+static int drain(struct engine *e, int64_t now_us)
+{
+    struct settled letter;
+    int first = POSTBAG_OK;
+
+    while (postbag__mailbox_take(&e->mailbox, &letter)) {
+        int err = postbag__sender_settle(&e->sender, &letter, now_us);
+
+        if (err != POSTBAG_OK)
+            e->sender.retry_us =
+                now_us + (err == POSTBAG_EBUSY ? BUSY_US : TROUBLE_US);
+        if (first == POSTBAG_OK)
+            first = err;
+    }
+    return first;
+}
+
+/* disconnect has settled everything */
+static int outbound_down(struct engine *e, int64_t now_us)
+{
+    int err = drain(e, now_us);
+
+    postbag__sender_link_down(&e->sender);
+    return err;
+}
+
+static int step_outbound(struct engine *e, int64_t now_us)
+{
+    enum link_change change = LINK_SAME;
+    int err = drain(e, now_us);
+    int down = POSTBAG_OK;
+
+    if (postbag__sender_is_stuck(&e->sender, now_us)) {
+        postbag__link_fail(&e->outbound, now_us, "no PUBACK in time");
+        change = LINK_WENT_DOWN;
+    } else {
+        change = postbag__link_step(&e->outbound, now_us);
+    }
+    if (change == LINK_CAME_UP)
+        postbag__sender_link_up(&e->sender, now_us);
+    if (change == LINK_WENT_DOWN)
+        down = outbound_down(e, now_us);
+    return err == POSTBAG_OK ? down : err;
+}
+
+static void subscribe(struct engine *e, int64_t now_us)
+{
+    struct postbag_transport *t = e->inbound.transport;
+    const char **filters = postbag__consumers_filters(e->consumers);
+    int err = POSTBAG_ENOMEM;
+
+    if (filters != NULL)
+        err = t->ops->subscribe(t, filters, e->consumers->count);
+    postbag__free(filters);
+    if (err != POSTBAG_OK)
+        postbag__link_fail(&e->inbound, now_us, "the subscription failed");
+    else
+        e->inbound.proved = 1; /* there may be no command for weeks */
+}
+
+static void step_inbound(struct engine *e, int64_t now_us)
+{
+    if (postbag__link_step(&e->inbound, now_us) == LINK_CAME_UP)
+        subscribe(e, now_us);
+}
+
+static void stop_links(struct engine *e, int64_t now_us)
+{
+    postbag__link_stop(&e->outbound);
+    complain(
+        e, now_us, "record what became of a message", outbound_down(e, now_us));
+    postbag__link_stop(&e->inbound);
+}
+
+/* ---- duties of the owner ---- */
+
+static void lose(struct engine *e, int64_t now_us)
+{
+    stop_links(e, now_us);
+    postbag__sender_abandon(&e->sender);
+    postbag__lease_lose(&e->lease, now_us);
+    postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_EFENCED,
+        "another relay took destination %s over; standing by", e->config->dest);
+}
+
+/* The destination is ours: begin where the database says. */
+static int take_office(struct engine *e, int64_t now_us)
+{
+    int err = postbag__sender_load(&e->sender);
+
+    if (err != POSTBAG_OK) {
+        postbag__lease_lose(&e->lease, now_us);
+        return err;
+    }
+    postbag__link_start(&e->outbound, now_us);
+    if (e->receiver != NULL)
+        postbag__link_start(&e->inbound, now_us);
+    return POSTBAG_OK;
+}
+
+static int step_lease(struct engine *e, int64_t now_us)
+{
+    int has_work = postbag__sender_has_work(&e->sender);
+    int err = postbag__lease_step(&e->lease, now_us, has_work);
+
+    /* off: not in office yet, or stopped and started again */
+    if (err == POSTBAG_OK && e->lease.is_owner && e->outbound.state == LINK_OFF)
+        return take_office(e, now_us);
+    return err;
+}
+
+/* The database being busy for one duty does not keep the next from trying. */
+static int worse(int a, int b)
+{
+    return a == POSTBAG_OK || a == POSTBAG_EBUSY ? (b == POSTBAG_OK ? a : b)
+                                                 : a;
+}
+
+static int serve(struct engine *e, int64_t now_us)
+{
+    int err = step_lease(e, now_us);
+
+    if (err != POSTBAG_OK || !e->lease.is_owner)
+        return err;
+    assert(!postbag__in_transaction(&e->db));
+    err = step_outbound(e, now_us);
+    step_inbound(e, now_us);
+    if (err == POSTBAG_EFENCED)
+        return err;
+    if (!e->is_draining)
+        err = worse(err, postbag__sender_fill(&e->sender, now_us));
+    err = worse(err, postbag__sender_save(&e->sender, now_us, e->is_draining));
+    postbag__housekeeper_note_settled(
+        &e->housekeeper, postbag__sender_take_settled(&e->sender));
+    return err;
+}
+
+/* ---- the step ---- */
+
+static int look(struct engine *e, int64_t now_us, unsigned reasons)
+{
+    int changed = 0;
+    int err = postbag__watch_step(&e->watch, now_us, reasons, &changed);
+
+    if (err == POSTBAG_OK && changed)
+        err = postbag__sender_look(&e->sender);
+    if (err != POSTBAG_OK)
+        postbag__watch_forget(&e->watch, now_us + TROUBLE_US);
+    complain(e, now_us, "look for new rows", err);
+    return changed;
+}
+
+/* What is committed to a new file of that name is out of our reach. */
+static void look_at_file(struct engine *e, int64_t now_us)
+{
+    if (now_us < e->moved_us)
+        return;
+    e->moved_us = now_us + MOVED_US;
+    if (postbag__db_has_moved(&e->db))
+        postbag__log(&e->log, POSTBAG_LOG_ERROR, POSTBAG_EIO,
+            "the database was moved, deleted or replaced under the relay;"
+            " restart the relay");
+}
+
+static const char *link_name(const struct link *l)
+{
+    switch (l->state) {
+    case LINK_OFF:
+        return "off";
+    case LINK_WAITING:
+        return "down";
+    case LINK_CONNECTING:
+        return "connecting";
+    case LINK_UP:
+        return "up";
+    }
+    return "?";
+}
+
+static void report(struct engine *e, int64_t now_us)
+{
+    struct receiver_counts counts = {0};
+    const struct link *out = &e->outbound;
+    struct live_facts facts = {
+        .is_owner = e->lease.is_owner,
+        .link = link_name(out),
+        .inbound = link_name(&e->inbound),
+        .error = out->state == LINK_UP ? "" : out->error,
+        .link_attempts = out->failures,
+        .in_flight = e->sender.window.used,
+        .delivered = e->sender.delivered,
+        .last_puback_ms = e->sender.last_puback_ms,
+        .put_seq = e->sender.newest,
+        .wal_frames = e->housekeeper.frames,
+        .next_try_ms = out->state == LINK_WAITING ? out->next_us / 1000 : 0,
+    };
+
+    if (!e->lease.is_owner)
+        return; /* the file is the owner's */
+    if (e->receiver != NULL)
+        postbag__receiver_counts(e->receiver, &counts);
+    facts.accepted = counts.accepted;
+    facts.duplicates = counts.duplicates;
+    facts.nacks = counts.nacks;
+    postbag__live_step(&e->live, &e->log, now_us, &facts);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t next_deadline(struct engine *e, int64_t now_us)
+{
+    int has_work = postbag__sender_has_work(&e->sender);
+    int64_t at = postbag__watch_deadline(&e->watch);
+
+    at = earlier(at, postbag__lease_deadline(&e->lease, has_work));
+    at = earlier(at, postbag__housekeeper_deadline(&e->housekeeper));
+    at = earlier(at, postbag__live_deadline(&e->live, now_us));
+    if (!e->lease.is_owner)
+        return at;
+    at = earlier(at, postbag__link_deadline(&e->outbound));
+    at = earlier(at, postbag__link_deadline(&e->inbound));
+    if (e->is_draining)
+        return at; /* nothing is sent, and a stop has its own patience */
+    return earlier(at, postbag__sender_deadline(&e->sender, now_us));
+}
+
+int postbag__engine_step(
+    struct engine *e, unsigned reasons, int64_t *next_us_out)
+{
+    int64_t now_us = e->port->mono_us(e->port->ctx);
+    int changed = look(e, now_us, reasons);
+    int err = serve(e, now_us);
+    int house;
+
+    look_at_file(e, now_us);
+    if (err == POSTBAG_EFENCED)
+        lose(e, now_us);
+    else
+        complain(e, now_us, "relay", err);
+    changed |= e->db.commits != e->commits;
+    e->commits = e->db.commits;
+    house = postbag__housekeeper_step(&e->housekeeper, now_us, changed);
+    complain(e, now_us, "keep house", house);
+    report(e, now_us);
+    *next_us_out = next_deadline(e, now_us);
+    if (err == POSTBAG_EBUSY)
+        *next_us_out = now_us + AGAIN_US; /* what is overdue, too */
+    else if (err != POSTBAG_OK && err != POSTBAG_EFENCED)
+        *next_us_out = now_us + TROUBLE_US;
+    return err == POSTBAG_OK ? house : err;
+}
+
+int postbag__engine_is_drained(const struct engine *e)
+{
+    return e->sender.window.used == 0 && e->sender.unsaved_us == 0;
+}
+
+void postbag__engine_shut(struct engine *e)
+{
+    int64_t now_us = e->port->mono_us(e->port->ctx);
+    int err = POSTBAG_OK;
+
+    stop_links(e, now_us);
+    if (e->lease.is_owner)
+        err = postbag__sender_save(&e->sender, now_us, 1);
+    complain(e, now_us, "save the cursor at the end", err);
+    e->live.next_us = 0; /* the last word, whenever the last one was */
+    report(e, now_us);
+}

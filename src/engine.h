@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 4.  The engine: everything below put together, one step at a time.
+ * No thread, clock, randomness or socket of its own.
+ *
+ *   transport events --> flags, mailbox --+
+ *   in-process commits --> wake ----------+--> step: drain, look, lease,
+ *   other processes --> watch on -wal ----+    send, save, keep house
+ */
+#ifndef POSTBAG_SRC_ENGINE_H
+#define POSTBAG_SRC_ENGINE_H
+
+#include "consumers.h"
+#include "housekeeper.h"
+#include "live.h"
+#include "receiver.h"
+#include "sender.h"
+#include "watch.h"
+
+struct engine {
+    const struct postbag_config *config; /* borrowed: postbag.c's copy */
+    const struct postbag_port *port;
+    struct log log;
+    struct shared shared;
+    struct db db;
+    struct outbox_store outbox;
+    struct held_store held;
+    struct envelope envelope;
+    struct lease lease;
+    struct sender sender;
+    struct housekeeper housekeeper;
+    struct live live;
+    struct watch watch;
+    struct link outbound, inbound;
+    struct mailbox mailbox;
+    struct postbag_transport_events outbound_events, inbound_events;
+    uint32_t max_payload;              /* the database's */
+    struct receiver *receiver;         /* NULL: no commands */
+    const struct consumers *consumers; /* borrowed */
+    int is_watching;  /* the port sees writes of other processes */
+    int is_draining;  /* postbag_stop: take no new rows */
+    uint32_t commits; /* of our connection, as last seen */
+    int last_error;   /* told already */
+    int64_t told_us;
+    int64_t moved_us; /* look again whether the file is still there */
+};
+
+POSTBAG_CHECK int postbag__engine_open(struct engine *e,
+    const struct postbag_config *config, const struct consumers *consumers,
+    struct postbag_fault *why);
+void postbag__engine_close(struct engine *e);
+/* reasons: what ended the last wait; all bits if unknown. */
+POSTBAG_CHECK int postbag__engine_step(
+    struct engine *e, unsigned reasons, int64_t *next_us_out);
+/* Nothing is in flight and nothing unsaved. */
+int postbag__engine_is_drained(const struct engine *e);
+/* Save what can be saved, disconnect. */
+void postbag__engine_shut(struct engine *e);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* Floor 4.  The engine's parts, put together and taken apart; and the events
+ * that the transports raise. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine.h"
+#include "error.h"
+#include "mem.h"
+#include "schema.h"
+
+enum { OPEN_BUSY_MS = 5000 };
+
+/* ---- events, any thread ---- */
+
+static void ring(struct engine *e)
+{
+    e->port->wake(e->port->ctx, e->shared.wake);
+}
+
+static void outbound_up(
+    void *ctx, uint32_t generation, const struct postbag_link *info)
+{
+    struct engine *e = ctx;
+
+    postbag__link_note_up(&e->outbound, generation, info);
+    ring(e);
+}
+
+static void outbound_lost(
+    void *ctx, uint32_t generation, int err, int reason, const char *text)
+{
+    struct engine *e = ctx;
+
+    postbag__link_note_lost(&e->outbound, generation, err, reason, text);
+    ring(e);
+}
+
+static void outbound_settled(void *ctx, uint32_t token, int err, int reason)
+{
+    struct engine *e = ctx;
+    struct settled letter = {.token = token, .err = err, .reason = reason};
+
+    if (postbag__mailbox_post(&e->mailbox, &letter) != POSTBAG_OK)
+        postbag__log(&e->log, POSTBAG_LOG_ERROR, POSTBAG_EPROTO,
+            "the transport settled more sends than it accepted");
+    ring(e);
+}
+
+/* Nothing is subscribed on the outbound connection; a broker that sends all
+ * the same keeps its message. */
+static int outbound_arrived(
+    void *ctx, uint32_t generation, const struct postbag_frame *f)
+{
+    (void)ctx;
+    (void)generation;
+    (void)f;
+    return POSTBAG_ESTATE;
+}
+
+static void inbound_up(
+    void *ctx, uint32_t generation, const struct postbag_link *info)
+{
+    struct engine *e = ctx;
+
+    postbag__link_note_up(&e->inbound, generation, info);
+    ring(e);
+}
+
+static void inbound_lost(
+    void *ctx, uint32_t generation, int err, int reason, const char *text)
+{
+    struct engine *e = ctx;
+
+    postbag__link_note_lost(&e->inbound, generation, err, reason, text);
+    ring(e);
+}
+
+static void inbound_settled(void *ctx, uint32_t token, int err, int reason)
+{
+    (void)ctx; /* nothing is sent there */
+    (void)token;
+    (void)err;
+    (void)reason;
+}
+
+static int inbound_arrived(
+    void *ctx, uint32_t generation, const struct postbag_frame *f)
+{
+    struct engine *e = ctx;
+
+    return postbag__receiver_accept(e->receiver, generation, f);
+}
+
+static void set_events(struct engine *e)
+{
+    e->outbound_events = (struct postbag_transport_events){.ctx = e,
+        .up = outbound_up,
+        .lost = outbound_lost,
+        .settled = outbound_settled,
+        .arrived = outbound_arrived};
+    e->inbound_events = (struct postbag_transport_events){.ctx = e,
+        .up = inbound_up,
+        .lost = inbound_lost,
+        .settled = inbound_settled,
+        .arrived = inbound_arrived};
+}
+
+/* ---- opening ---- */
+
+static void init_links(struct engine *e)
+{
+    const struct postbag_config *c = e->config;
+    struct link_options o = {
+        .name = "outbound",
+        .connect_timeout_ms = c->connect_timeout_ms,
+        .reconnect_base_ms = c->reconnect_base_ms,
+        .reconnect_cap_ms = c->reconnect_cap_ms,
+        .stable_ms = c->stable_ms,
+        .start_jitter_ms = c->start_jitter_ms,
+    };
+
+    set_events(e);
+    postbag__link_init(
+        &e->outbound, e->port, &e->log, c->transport, &e->outbound_events, &o);
+    o.name = "inbound";
+    o.session_expiry_s = c->session_expiry_s;
+    o.receive_max = 16; /* bounds the burst of a redelivery */
+    postbag__link_init(
+        &e->inbound, e->port, &e->log, c->inbound, &e->inbound_events, &o);
+}
+
+static int open_shared(struct engine *e)
+{
+    const struct postbag_port *port = e->port;
+    int err;
+
+    e->shared.port = port;
+    atomic_init(&e->shared.durable, 0);
+    err = port->gate_new(port->ctx, &e->shared.gate);
+    if (err == POSTBAG_OK)
+        err = port->wake_new(port->ctx, &e->shared.wake);
+    if (err != POSTBAG_OK)
+        return postbag__fail(
+            &e->db.fault, err, "the port gave no gate or no wake");
+    return POSTBAG_OK;
+}
+
+static int read_max_payload(struct engine *e)
+{
+    int64_t bytes = 0;
+    int err = postbag__query_i64(&e->db,
+        "SELECT value FROM outbox_meta WHERE key = 'max_payload'", &bytes);
+
+    e->max_payload = (uint32_t)bytes;
+    return err;
+}
+
+/* The name becomes part of file names. */
+static int check_dest(struct engine *e)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "abcdefghijklmnopqrstuvwxyz0123456789_-.";
+    const char *dest = e->config->dest;
+
+    if (dest[strspn(dest, allowed)] == '\0')
+        return POSTBAG_OK;
+    return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
+        "option dest is %s; it may have letters, digits, and _ - . only", dest);
+}
+
+static int ensure_dest(struct db *db, const char *dest)
+{
+    int err = postbag__begin(db, DB_FULL);
+
+    if (err == POSTBAG_OK)
+        err = postbag__schema_add_dest(db, dest);
+    if (err == POSTBAG_OK)
+        return postbag__commit(db);
+    postbag__rollback(db);
+    return err;
+}
+
+/* The usual open finds its destination and writes nothing. */
+static int open_dest(struct engine *e)
+{
+    const char *dest = e->config->dest;
+    int err = postbag__schema_find_dest(&e->db, dest);
+
+    if (err != POSTBAG_ENOTFOUND)
+        return err;
+    err = ensure_dest(&e->db, dest);
+    if (err == POSTBAG_OK)
+        postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+            "destination %s is new: from now on messages wait for it, too",
+            dest);
+    return err;
+}
+
+static int open_database(struct engine *e)
+{
+    const struct postbag_config *c = e->config;
+    int err = e->port->storage_check(e->port->ctx, c->db_path);
+
+    if (err != POSTBAG_OK)
+        return postbag__fail(&e->db.fault, err,
+            "%s is on a network file system, or its folder is missing: %s",
+            c->db_path, postbag_error_text(err));
+    err = postbag__db_open(
+        &e->db, c->db_path, DB_CREATE, DB_NORMAL, OPEN_BUSY_MS);
+    if (err == POSTBAG_OK)
+        err = postbag__schema_ensure(&e->db, c->max_payload);
+    if (err == POSTBAG_OK)
+        err = read_max_payload(e);
+    if (err == POSTBAG_OK)
+        err = open_dest(e);
+    /* from here on a step reports a deadline instead of waiting */
+    e->db.busy_ms = 0;
+    return err;
+}
+
+static int open_stores(struct engine *e)
+{
+    const struct postbag_config *c = e->config;
+    enum envelope_kind kind;
+    int err;
+
+    if (postbag__envelope_kind(c->envelope, &kind) != POSTBAG_OK)
+        return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
+            "option envelope is %s; it must be cloudevents, minimal or raw",
+            c->envelope);
+    err = postbag__outbox_open(&e->outbox, &e->db, c->dest);
+    if (err == POSTBAG_OK)
+        err = postbag__held_open(&e->held, &e->db, c->dest);
+    if (err == POSTBAG_OK)
+        err = postbag__envelope_open(&e->envelope, &e->db, kind, c->source);
+    return err;
+}
+
+static int open_sender(struct engine *e)
+{
+    const struct postbag_config *c = e->config;
+    int err;
+
+    e->sender = (struct sender){
+        .db = &e->db,
+        .shared = &e->shared,
+        .log = &e->log,
+        .lease = &e->lease,
+        .link = &e->outbound,
+        .outbox = &e->outbox,
+        .held = &e->held,
+        .envelope = &e->envelope,
+        .options =
+            {
+                .window = c->window,
+                .window_bytes = c->window_bytes,
+                .ack_batch = c->ack_batch,
+                .ack_delay_ms = c->ack_delay_ms,
+                .ack_timeout_ms = c->ack_timeout_ms,
+                .retry_base_ms = c->retry_base_ms,
+                .retry_cap_ms = c->retry_cap_ms,
+                .max_attempts = c->max_attempts,
+                .skip_sync_before_send = c->skip_sync_before_send,
+                .keep_s = c->keep_s,
+            },
+    };
+    err = postbag__sender_init(&e->sender);
+    if (err == POSTBAG_OK)
+        err = postbag__mailbox_init(&e->mailbox, c->window);
+    return err == POSTBAG_OK
+               ? POSTBAG_OK
+               : postbag__fail(&e->db.fault, err, "no memory for the window");
+}
+
+static int open_duties(struct engine *e)
+{
+    const struct postbag_config *c = e->config;
+    const char *path = postbag__db_path(&e->db);
+    struct housekeeper_options house = {
+        .checkpoint_frames = c->checkpoint_frames,
+        .keep_s = c->keep_s,
+        .inbox_keep_s = c->inbox_keep_s,
+    };
+    int err = postbag__lease_open(
+        &e->lease, &e->db, &e->shared, &e->log, c->dest, c->lease_ms);
+
+    if (err == POSTBAG_OK)
+        err = postbag__housekeeper_open(
+            &e->housekeeper, &e->db, &e->shared, &e->log, path, &house);
+    if (err == POSTBAG_OK)
+        err = postbag__watch_open(&e->watch, &e->db, c->poll_ms);
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__live_open(&e->live, e->port, c->run_dir, path, c->dest);
+    return err == POSTBAG_OK
+               ? POSTBAG_OK
+               : postbag__fail(&e->db.fault, err, "option run_dir is too long");
+}
+
+/* Other processes are seen by writes to the -wal; without a watch by polling
+ * once a second. */
+static void open_watch(struct engine *e)
+{
+    char path[4096];
+    int len = snprintf(path, sizeof(path), "%s-wal", postbag__db_path(&e->db));
+    int err = POSTBAG_ESTATE;
+
+    if (e->port->wake_watch != NULL && len > 0 && (size_t)len < sizeof(path))
+        err = e->port->wake_watch(e->port->ctx, e->shared.wake, path);
+    if (err == POSTBAG_OK)
+        return;
+    e->watch.poll_us = 1000000;
+    postbag__log(&e->log, POSTBAG_LOG_WARNING, err,
+        "writes of other processes cannot be watched: looking once a second");
+}
+
+int postbag__engine_open(struct engine *e, const struct postbag_config *config,
+    const struct consumers *consumers, struct postbag_fault *why)
+{
+    int err;
+
+    memset(e, 0, sizeof(*e));
+    e->config = config;
+    e->port = config->port;
+    e->consumers = consumers;
+    e->log.write = config->log;
+    e->log.ctx = config->log_ctx;
+    init_links(e);
+    err = check_dest(e);
+    if (err == POSTBAG_OK)
+        err = open_shared(e);
+    if (err == POSTBAG_OK)
+        err = open_database(e);
+    if (err == POSTBAG_OK)
+        err = open_stores(e);
+    if (err == POSTBAG_OK)
+        err = open_sender(e);
+    if (err == POSTBAG_OK)
+        err = open_duties(e);
+    if (err != POSTBAG_OK) {
+        (void)postbag__pass(why, &e->db.fault);
+        postbag__engine_close(e);
+        return err;
+    }
+    open_watch(e);
+    return POSTBAG_OK;
+}
+
+static void destroy(struct postbag_transport *t)
+{
+    if (t != NULL)
+        t->ops->destroy(t);
+}
+
+void postbag__engine_close(struct engine *e)
+{
+    const struct postbag_port *port = e->port;
+
+    postbag__link_stop(&e->outbound);
+    postbag__link_stop(&e->inbound);
+    postbag__receiver_close(e->receiver);
+    postbag__housekeeper_close(&e->housekeeper);
+    postbag__lease_close(&e->lease);
+    postbag__watch_close(&e->watch);
+    postbag__sender_free(&e->sender);
+    postbag__mailbox_free(&e->mailbox);
+    postbag__envelope_close(&e->envelope);
+    postbag__held_close(&e->held);
+    postbag__outbox_close(&e->outbox);
+    postbag__db_close(&e->db);
+    if (e->shared.gate != NULL)
+        port->gate_free(port->ctx, e->shared.gate);
+    if (e->shared.wake != NULL)
+        port->wake_free(port->ctx, e->shared.wake);
+    destroy(e->config->transport);
+    destroy(e->config->inbound);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One command:
+ *
+ *     gate -> BEGIN IMMEDIATE -> choose -> handler
+ *        DONE    mark done, COMMIT (FULL): effects, mark and replies at once
+ *        RETRY   ROLLBACK, then attempts + 1 and a retry time, or dead
+ *        REJECT  ROLLBACK, then dead
+ *
+ * The row is chosen under the write lock, so no other worker can have taken
+ * it or an earlier one of its key.  While the handler runs, SQLite refuses to
+ * end the transaction; should an error of the storage have ended it, nothing
+ * that the handler writes after that can commit.
+ */
+#include "handling.h"
+
+#include <string.h>
+
+#include "backoff.h"
+#include "error.h"
+#include "writer.h"
+
+/* What became of one run of a handler; why: where it was not DONE. */
+struct outcome {
+    enum postbag_outcome is;
+    struct postbag_fault why;
+};
+
+static void hook(const struct handling *h, const char *point)
+{
+    if (h->port->hook != NULL)
+        h->port->hook(h->port->ctx, point);
+}
+
+struct inbox_now postbag__handling_now(const struct handling *h)
+{
+    struct inbox_now n = {.boot = h->boot};
+
+    n.mono_ms = h->port->mono_us(h->port->ctx) / 1000;
+    n.wall_ms = h->port->wall_ms(h->port->ctx);
+    return n;
+}
+
+/* ---- open and close ---------------------------------------------------- */
+
+int postbag__handling_open(
+    struct handling *h, const char *db_path, struct shared *shared)
+{
+    const struct postbag_port *port = h->port;
+    int err;
+
+    h->shared = shared;
+    err = postbag__db_open(
+        &h->db, db_path, DB_WRITE, DB_FULL, HANDLING_LOCK_WAIT_MS);
+    /* here the application's own triggers and views run, which may call what
+       SQLite does not let an untrusted schema call, as json_object */
+    if (err == POSTBAG_OK)
+        err = postbag__exec(&h->db, "PRAGMA trusted_schema=ON");
+    if (err != POSTBAG_OK)
+        return err;
+    err = port->boot_id(port->ctx, h->boot);
+    if (err != POSTBAG_OK)
+        return postbag__fail(&h->db.fault, err, "the port has no boot id");
+    postbag__inbox_open(&h->inbox, &h->db);
+    err = postbag__writer_open(
+        &h->writer, h->db.handle, port, shared, &h->db.fault);
+    if (err != POSTBAG_OK)
+        return err;
+    h->writer->reply_topics = h->reply_topics;
+    postbag__deny_transactions(&h->db, &h->denied);
+    return POSTBAG_OK;
+}
+
+void postbag__handling_close(struct handling *h)
+{
+    postbag_writer_close(h->writer);
+    postbag__inbox_close(&h->inbox);
+    postbag__db_close(&h->db);
+}
+
+/* ---- what a handler's run comes to ------------------------------------- */
+
+uint32_t postbag__handling_backoff_ms(
+    const struct handling *h, int64_t failures, uint32_t base, uint32_t cap)
+{
+    const struct postbag_port *port = h->port;
+    uint32_t random;
+
+    /* without random bytes: the longest delay */
+    if (port->random(port->ctx, &random, sizeof(random)) != POSTBAG_OK)
+        random = UINT32_MAX;
+    return postbag__backoff_ms((uint32_t)failures, base, cap, random);
+}
+
+/* An error that another try of the same command may not meet, and that is
+ * none of the handler's making. */
+static int is_of_storage(int err)
+{
+    return err == POSTBAG_EBUSY || err == POSTBAG_EIO ||
+           err == POSTBAG_ENOSPC || err == POSTBAG_ENOMEM ||
+           err == POSTBAG_ECORRUPT;
+}
+
+static int is_dead(const struct handling *h, const struct inbox_row *row,
+    const struct outcome *o)
+{
+    return o->is == POSTBAG_REJECT ||
+           row->attempts + 1 >= (int64_t)h->max_attempts;
+}
+
+static int change_row(
+    struct handling *h, const struct inbox_row *row, const struct outcome *o)
+{
+    struct inbox_now at = postbag__handling_now(h);
+
+    if (is_dead(h, row, o))
+        return postbag__inbox_dead(&h->inbox, row->arrival, &at, o->why.text);
+    return postbag__inbox_retry(&h->inbox, row->arrival, &at,
+        postbag__handling_backoff_ms(
+            h, row->attempts + 1, h->retry_base_ms, h->retry_cap_ms),
+        o->why.text);
+}
+
+/* A dead row lets later ones of its key pass, so it must be on disk.  A retry
+ * time that a power cut takes back only makes the next try earlier. */
+static int put_off(
+    struct handling *h, const struct inbox_row *row, const struct outcome *o)
+{
+    int dead = is_dead(h, row, o);
+    int err;
+
+    postbag__rollback(&h->db);
+    h->writer->newest = 0;
+    err = postbag__begin(&h->db, dead ? DB_FULL : DB_NORMAL);
+    if (err != POSTBAG_OK)
+        return err;
+    err = change_row(h, row, o);
+    if (err == POSTBAG_OK)
+        err = postbag__commit(&h->db);
+    else
+        postbag__rollback(&h->db);
+    if (err == POSTBAG_ENOTFOUND) /* somebody else finished it meanwhile */
+        return POSTBAG_OK;
+    if (err == POSTBAG_OK)
+        postbag__log(&h->log, dead ? POSTBAG_LOG_WARNING : POSTBAG_LOG_DEBUG,
+            o->why.code, "command %lld of consumer %s, attempt %lld%s: %s",
+            (long long)row->arrival, row->command.consumer,
+            (long long)row->attempts + 1, dead ? ", is dead" : "", o->why.text);
+    return err;
+}
+
+static int mark_done(struct handling *h, const struct inbox_row *row)
+{
+    struct inbox_now at = postbag__handling_now(h);
+    int err = postbag__inbox_done(&h->inbox, row->arrival, &at);
+
+    hook(h, "handle.marked");
+    if (err == POSTBAG_OK)
+        err = postbag__commit(&h->db);
+    hook(h, "handle.committed");
+    return err;
+}
+
+/* ---- the handler ------------------------------------------------------- */
+
+static void explain(struct outcome *o, const struct postbag_fault *writers)
+{
+    if (writers->code != POSTBAG_OK)
+        o->why = *writers;
+    else if (o->is == POSTBAG_REJECT)
+        (void)postbag__fail(
+            &o->why, POSTBAG_OK, "the handler rejected the command");
+    else
+        (void)postbag__fail(
+            &o->why, POSTBAG_OK, "the handler asked for another try");
+}
+
+static struct outcome call(
+    struct handling *h, const struct consumer *who, const struct inbox_row *row)
+{
+    struct outcome o = {POSTBAG_RETRY, {0}};
+    struct postbag_fault *fault = &h->writer->db.fault;
+
+    memset(fault, 0, sizeof(*fault));
+    h->writer->newest = 0;
+    h->denied = 1;
+    o.is = who->handler(who->ctx, &row->command, h->writer);
+    h->denied = 0;
+    if (o.is != POSTBAG_DONE)
+        explain(&o, fault);
+    if (!postbag__in_transaction(&h->db)) {
+        o.is = POSTBAG_RETRY;
+        (void)postbag__fail(&o.why, POSTBAG_ENOTXN,
+            "the transaction was rolled back while the handler ran%s%s",
+            fault->code == POSTBAG_OK ? "" : ": ", fault->text);
+    }
+    return o;
+}
+
+/* In a transaction, which is over when this returns. */
+static int handle(struct handling *h, const struct consumer *who, int *did_out)
+{
+    struct inbox_now at = postbag__handling_now(h);
+    struct inbox_row row;
+    struct outcome o;
+    int found;
+    int err = postbag__inbox_next(&h->inbox, who->name, &at, &row, &found);
+
+    if (err != POSTBAG_OK || !found) {
+        postbag__rollback(&h->db);
+        return err;
+    }
+    hook(h, "handle.begun");
+    o = call(h, who, &row);
+    *did_out = 1;
+    /* from here on row.command's texts are gone, but for the consumer's name */
+    postbag__inbox_release(&h->inbox);
+    if (postbag__reset_all(&h->db) > 0)
+        postbag__log(&h->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "the handler of consumer %s left a statement open: reset",
+            row.command.consumer);
+    if (o.is == POSTBAG_DONE) {
+        err = mark_done(h, &row);
+        if (err == POSTBAG_OK)
+            return err;
+        /* what the handler wrote cannot commit (a deferred constraint) */
+        o.is = POSTBAG_RETRY;
+        o.why = h->db.fault;
+    }
+    if (is_of_storage(err)) {
+        postbag__rollback(&h->db);
+        h->writer->newest = 0;
+        return err;
+    }
+    return put_off(h, &row, &o);
+}
+
+int postbag__handling_run(
+    struct handling *h, const struct consumer *who, int *did_out)
+{
+    struct shared *shared = h->shared;
+    int err = postbag__gate_enter(shared, HANDLING_LOCK_WAIT_MS);
+
+    if (err != POSTBAG_OK)
+        return postbag__fail(&h->db.fault, err, "no turn at the gate");
+    h->writer->newest = 0;
+    err = postbag__begin(&h->db, DB_FULL);
+    if (err == POSTBAG_OK)
+        err = handle(h, who, did_out);
+    postbag__gate_leave(shared);
+    if (err == POSTBAG_OK)
+        postbag__writer_committed(h->writer, 1);
+    return err;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Floor 2.  SQL of outbox_held: rows that could not simply be settled. */
+#ifndef POSTBAG_SRC_HELD_STORE_H
+#define POSTBAG_SRC_HELD_STORE_H
+
+#include "row.h"
+
+struct held_store {
+    struct db *db;
+    const char *dest; /* borrowed */
+    struct stmt hold, exists, key_is_held, due, next_due, fetch, again, bury,
+        drop, release, count_delivered, stats;
+};
+
+/* When a row may be tried again: CLOCK_BOOTTIME ms of one boot.  In another
+ * boot it is due at once. */
+struct due {
+    const uint8_t *boot; /* 16 bytes */
+    int64_t ms;
+};
+
+struct held_stats {
+    int64_t newest; /* highest seq held; 0: none */
+    int64_t live;   /* retry or behind */
+};
+
+POSTBAG_CHECK int postbag__held_open(
+    struct held_store *h, struct db *db, const char *dest);
+void postbag__held_close(struct held_store *h);
+
+POSTBAG_CHECK int postbag__held_stats(
+    struct held_store *h, struct held_stats *out);
+/* 1, 0 or an error. */
+POSTBAG_CHECK int postbag__held_exists(struct held_store *h, int64_t seq);
+/* Does a retry or behind row of this row's key and lane precede it? */
+POSTBAG_CHECK int postbag__held_key_is_held(struct held_store *h, int64_t seq);
+
+/* All below: in a fenced transaction of the caller. */
+
+struct hold {
+    const char *state; /* "retry", "behind" or "dead" */
+    int attempts;
+    const struct due *due; /* NULL: not by the clock */
+    const char *error;
+};
+
+/* Copy a row of the log. */
+POSTBAG_CHECK int postbag__held_hold(struct held_store *h, int64_t seq,
+    const struct hold *hold, int64_t wall_ms);
+/* Charge another attempt. */
+POSTBAG_CHECK int postbag__held_again(struct held_store *h, int64_t seq,
+    const struct due *due, const char *error);
+POSTBAG_CHECK int postbag__held_bury(
+    struct held_store *h, int64_t seq, const char *error, int64_t wall_ms);
+/* Delivered: remove the row, count it. */
+POSTBAG_CHECK int postbag__held_deliver(
+    struct held_store *h, int64_t seq, int lane);
+/* A row of this key was delivered or buried: the oldest that waits behind it
+ * is due now. */
+POSTBAG_CHECK int postbag__held_release(
+    struct held_store *h, const char *key, int lane, const struct due *due);
+
+/* The oldest row that is due and comes after seq `after`: 1 and the row, 0,
+ * or an error. */
+POSTBAG_CHECK int postbag__held_due(struct held_store *h, int64_t after,
+    const struct due *now, struct arena *arena, struct row *out,
+    int *attempts_out);
+/* When the next row is due, in ms of this boot; INT64_MAX: none. */
+POSTBAG_CHECK int postbag__held_next_due(
+    struct held_store *h, const struct due *now, int64_t *out);
+/* A held row by seq: attempts and key.  1, 0 or an error. */
+POSTBAG_CHECK int postbag__held_fetch(struct held_store *h, int64_t seq,
+    struct arena *arena, struct row *out, int *attempts_out);
+
+#endif

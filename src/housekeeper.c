@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/* See housekeeper.h.  Engine thread. */
+#include "housekeeper.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "mem.h"
+
+enum {
+    GATE_MS = 50,
+    CONTEND_US = 5 * 1000 * 1000,
+    AGEING_US = 5 * 1000 * 1000,
+    RETRY_US = 2 * 1000,
+    TROUBLE_US = 1000 * 1000,
+    PURGE_ROWS = 256,
+    INBOX_EVERY_US = 10 * 1000 * 1000,
+    INBOX_ROWS = 64,
+    CHECKPOINT_TRIES = 50, /* of microseconds each */
+    LOCK_WAIT_MS = 20      /* when the WAL is far too long */
+};
+
+static char *lock_path(const char *db_path)
+{
+    static const char end[] = "-housekeeper";
+    size_t size = strlen(db_path) + sizeof(end);
+    char *path = postbag__alloc(size);
+
+    if (path != NULL)
+        (void)snprintf(path, size, "%s%s", db_path, end);
+    return path;
+}
+
+int postbag__housekeeper_open(struct housekeeper *h, struct db *db,
+    struct shared *shared, const struct log *log, const char *db_path,
+    const struct housekeeper_options *options)
+{
+    int err;
+
+    memset(h, 0, sizeof(*h));
+    h->db = db;
+    h->shared = shared;
+    h->log = log;
+    h->options = *options;
+    h->purge.keep_ms = (int64_t)options->keep_s * 1000;
+    h->purge.max_rows = PURGE_ROWS;
+    h->is_sound =
+        postbag__db_checkpoint_is_sound(postbag__db_library_version());
+    h->lock_path = lock_path(db_path);
+    if (h->lock_path == NULL)
+        return postbag__fail(&db->fault, POSTBAG_ENOMEM, "no memory");
+    err = postbag__db_open(&h->own, db_path, DB_WRITE, DB_NORMAL, 0);
+    if (err != POSTBAG_OK)
+        return postbag__pass(&db->fault, &h->own.fault);
+    if (!h->is_sound)
+        err = postbag__db_open(&h->pins, db_path, DB_WRITE, DB_NORMAL, 0);
+    if (err != POSTBAG_OK)
+        (void)postbag__pass(&db->fault, &h->pins.fault);
+    return err;
+}
+
+static void unpin(struct housekeeper *h)
+{
+    postbag__rollback(&h->pins);
+    h->is_pinned = 0;
+}
+
+void postbag__housekeeper_close(struct housekeeper *h)
+{
+    const struct postbag_port *port;
+
+    if (h->db == NULL)
+        return;
+    port = h->shared->port;
+    unpin(h);
+    postbag__db_close(&h->pins);
+    postbag__db_close(&h->own);
+    if (h->lock != NULL)
+        port->unlock_file(port->ctx, h->lock);
+    h->lock = NULL;
+    postbag__free(h->lock_path);
+    h->lock_path = NULL;
+}
+
+void postbag__housekeeper_note_settled(struct housekeeper *h, int64_t rows)
+{
+    h->settled += rows;
+}
+
+/* ---- checkpoints ---- */
+
+/* Keep a snapshot open: while it stands, no foreign checkpoint can finish on
+ * this WAL, so none can be caught out by a reset. */
+static int pin(struct housekeeper *h)
+{
+    int err;
+
+    if (h->is_sound || h->is_pinned)
+        return POSTBAG_OK;
+    err = postbag__pin(&h->pins);
+    h->is_pinned = err == POSTBAG_OK;
+    return err;
+}
+
+static int run_checkpoint(struct housekeeper *h, int *left_out)
+{
+    int frames = 0;
+    int done = 0;
+    int err = postbag__checkpoint(&h->own, &frames, &done);
+
+    *left_out = err == POSTBAG_OK ? frames - done : 0;
+    return err;
+}
+
+/*
+ * The write lock is held.  A checkpoint of somebody else that began before
+ * the last reset still believes in the old WAL; the pin, taken when all was
+ * copied, keeps it from copying anything.  A new pin, taken while frames are
+ * left, would not.  So let go only once a checkpoint of ours shows that no
+ * other is under way: one that begins after that sees the WAL as it is.
+ */
+static int move_pin(struct housekeeper *h)
+{
+    int left = 0;
+    int err = run_checkpoint(h, &left);
+    int pinned;
+
+    for (int i = 1; i < CHECKPOINT_TRIES && err == POSTBAG_EBUSY; i++)
+        err = run_checkpoint(h, &left);
+    if (err != POSTBAG_OK)
+        return err;
+    unpin(h);
+    if (left > 0)
+        err = run_checkpoint(h, &left);
+    pinned = pin(h);
+    return err == POSTBAG_OK ? pinned : err;
+}
+
+/*
+ * With the write lock in our hand no commit can reset the WAL, so this form
+ * is sound on every version.  The lock is the engine connection's; the pin is
+ * let go and taken again inside, so that it is never missing while others can
+ * commit.
+ */
+static int locked_checkpoint(struct housekeeper *h)
+{
+    int err = postbag__gate_enter(h->shared, GATE_MS);
+
+    if (err != POSTBAG_OK)
+        return err;
+    if (h->frames > 4 * (int64_t)h->options.checkpoint_frames)
+        h->db->busy_ms = LOCK_WAIT_MS;
+    err = postbag__begin(h->db, h->db->sync);
+    h->db->busy_ms = 0;
+    if (err == POSTBAG_OK) {
+        err = move_pin(h);
+        postbag__rollback(h->db);
+    }
+    postbag__gate_leave(h->shared);
+    return err;
+}
+
+/* Fixed versions: copy while writers run; only if frames are left take the
+ * lock for the rest, so that the WAL can start anew. */
+static int two_step_checkpoint(struct housekeeper *h)
+{
+    int left = 0;
+    int err = run_checkpoint(h, &left);
+
+    if (err != POSTBAG_OK || left == 0)
+        return err;
+    return locked_checkpoint(h);
+}
+
+/* Enough frames, or no pin yet, which only a checkpoint can place. */
+static int is_due(const struct housekeeper *h)
+{
+    return h->frames >= (int64_t)h->options.checkpoint_frames ||
+           (!h->is_sound && !h->is_pinned);
+}
+
+static int look_at_wal(struct housekeeper *h, int64_t now_us)
+{
+    int err = postbag__wal_frames(h->db, &h->frames);
+
+    if (err != POSTBAG_OK || now_us < h->checkpoint_us)
+        return err;
+    h->checkpoint_us = 0;
+    if (!is_due(h))
+        return POSTBAG_OK;
+    err = h->is_sound ? two_step_checkpoint(h) : locked_checkpoint(h);
+    if (err == POSTBAG_EBUSY)
+        h->checkpoint_us = now_us + RETRY_US;
+    else if (err != POSTBAG_OK)
+        h->checkpoint_us = now_us + TROUBLE_US;
+    return err;
+}
+
+/* ---- purges ---- */
+
+static int purge_some(struct housekeeper *h)
+{
+    const struct postbag_port *port = h->shared->port;
+    struct purge before = h->purge;
+    int err = postbag__gate_enter(h->shared, GATE_MS);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__begin(h->db, DB_NORMAL);
+    if (err == POSTBAG_OK) {
+        err = postbag__purge(h->db, &h->purge, port->wall_ms(port->ctx));
+        if (err == POSTBAG_OK)
+            err = postbag__commit(h->db);
+        else
+            postbag__rollback(h->db);
+    }
+    postbag__gate_leave(h->shared);
+    if (err != POSTBAG_OK)
+        h->purge = before;
+    return err;
+}
+
+/* After each 256 settled rows one purge of as many, so that purging keeps up
+ * under any load; with keep_s rows also become old without any news. */
+static int purge_if_due(struct housekeeper *h, int64_t now_us)
+{
+    int err;
+
+    if (h->settled < PURGE_ROWS && (h->purge_us == 0 || now_us < h->purge_us))
+        return POSTBAG_OK;
+    err = purge_some(h);
+    if (err != POSTBAG_OK) {
+        h->purge_us = now_us + RETRY_US;
+        return err;
+    }
+    h->settled = h->settled > PURGE_ROWS ? h->settled - PURGE_ROWS : 0;
+    h->purge_us = 0;
+    if (h->purge.more)
+        h->purge_us = now_us + RETRY_US;
+    else if (h->purge.keep_ms != 0)
+        h->purge_us = now_us + AGEING_US;
+    return POSTBAG_OK;
+}
+
+static int sweep_inbox(struct housekeeper *h, int64_t now_us)
+{
+    const struct postbag_port *port = h->shared->port;
+    struct inbox_purge p = {.wall_ms = port->wall_ms(port->ctx),
+        .keep_ms = (int64_t)h->options.inbox_keep_s * 1000,
+        .rows = INBOX_ROWS};
+    int64_t deleted = 0;
+    int more = 0;
+    int err;
+
+    if (now_us < h->inbox_us)
+        return POSTBAG_OK;
+    err = postbag__gate_enter(h->shared, GATE_MS);
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__inbox_purge(h->db, &h->sweep, &p, &deleted, &more);
+    postbag__gate_leave(h->shared);
+    h->inbox_us = now_us + (more ? RETRY_US : INBOX_EVERY_US);
+    return err;
+}
+
+/* ---- steps ---- */
+
+static int contend(struct housekeeper *h, int64_t now_us)
+{
+    const struct postbag_port *port = h->shared->port;
+    int err;
+
+    if (now_us < h->look_us)
+        return POSTBAG_OK;
+    h->look_us = now_us + CONTEND_US;
+    err = port->lock_file(port->ctx, h->lock_path, &h->lock);
+    if (err == POSTBAG_OK) {
+        h->purge_us = now_us;      /* what the last one left */
+        h->checkpoint_us = now_us; /* place the pin */
+    }
+    return err == POSTBAG_EBUSY ? POSTBAG_OK : err;
+}
+
+static int first_error(int a, int b)
+{
+    return a == POSTBAG_OK || a == POSTBAG_EBUSY ? b : a;
+}
+
+int postbag__housekeeper_step(
+    struct housekeeper *h, int64_t now_us, int did_change)
+{
+    int err = POSTBAG_OK;
+
+    if (h->lock == NULL)
+        err = contend(h, now_us);
+    if (err != POSTBAG_OK || h->lock == NULL)
+        return err;
+    if (did_change || h->checkpoint_us != 0)
+        err = look_at_wal(h, now_us);
+    err = first_error(err, purge_if_due(h, now_us));
+    if (did_change || h->inbox_us == 0)
+        err = first_error(err, sweep_inbox(h, now_us));
+    return err == POSTBAG_EBUSY ? POSTBAG_OK : err;
+}
+
+int64_t postbag__housekeeper_deadline(const struct housekeeper *h)
+{
+    int64_t at = INT64_MAX;
+
+    if (h->lock == NULL)
+        return h->look_us;
+    if (h->checkpoint_us != 0)
+        at = h->checkpoint_us;
+    if (h->purge_us != 0 && h->purge_us < at)
+        at = h->purge_us;
+    return at;
+}

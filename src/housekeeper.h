@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 3.  One housekeeper per database: checkpoints and purges.
+ *
+ * Exactly one, held by a lock file, because SQLite before 3.51.3 (but for the
+ * backports 3.50.7 and 3.44.6) has the WAL-reset bug: a checkpoint that begins
+ * on a WAL which is wholly copied, in the instant in which a commit starts
+ * the WAL anew, takes frames of the new WAL for copied ones.  DESIGN.md tells
+ * how this file keeps that from happening, also beside connections of others
+ * that checkpoint by themselves.
+ */
+#ifndef POSTBAG_SRC_HOUSEKEEPER_H
+#define POSTBAG_SRC_HOUSEKEEPER_H
+
+#include "db.h"
+#include "inbox_purge.h"
+#include "log.h"
+#include "purge_store.h"
+#include "shared.h"
+
+struct housekeeper_options {
+    uint32_t checkpoint_frames, keep_s, inbox_keep_s;
+};
+
+struct housekeeper {
+    struct db *db;  /* the engine's connection: takes the write lock */
+    struct db own;  /* checkpoints */
+    struct db pins; /* holds a read transaction: see pin */
+    struct shared *shared;
+    const struct log *log;
+    struct housekeeper_options options;
+    char *lock_path;
+    struct postbag_lock *lock;
+    int is_sound;          /* this SQLite has no WAL-reset bug */
+    int is_pinned;         /* own holds a read transaction */
+    int64_t frames;        /* in the WAL when last looked at */
+    int64_t look_us;       /* contend for the lock, or look at the WAL again */
+    int64_t checkpoint_us; /* not before, after a failure */
+    int64_t purge_us;      /* purge again */
+    int64_t settled;       /* rows settled since the last purge */
+    int64_t inbox_us;
+    struct purge purge;
+    struct inbox_sweep sweep;
+};
+
+POSTBAG_CHECK int postbag__housekeeper_open(struct housekeeper *h,
+    struct db *db, struct shared *shared, const struct log *log,
+    const char *db_path, const struct housekeeper_options *options);
+void postbag__housekeeper_close(struct housekeeper *h);
+
+/* Rows were settled: there is something to purge. */
+void postbag__housekeeper_note_settled(struct housekeeper *h, int64_t rows);
+/* Do what is due.  did_change: the database was written since the last step.
+ * EBUSY is no error: it tries again. */
+POSTBAG_CHECK int postbag__housekeeper_step(
+    struct housekeeper *h, int64_t now_us, int did_change);
+int64_t postbag__housekeeper_deadline(const struct housekeeper *h);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Floor 2.  Forgetting done commands. */
+#ifndef POSTBAG_SRC_INBOX_PURGE_H
+#define POSTBAG_SRC_INBOX_PURGE_H
+
+#include <stdint.h>
+
+#include "db.h"
+
+/* The newest so many arrivals are kept, whatever their age. */
+enum { INBOX_KEEP_NEWEST = 1000 };
+
+/* Zero it once; the sweep goes on where the last call stopped. */
+struct inbox_sweep {
+    int64_t from;
+};
+
+struct inbox_purge {
+    int64_t wall_ms; /* now */
+    int64_t keep_ms;
+    int64_t rows; /* look at so many at most */
+};
+
+/*
+ * Look at the next rows and delete those that were done longer than keep_ms
+ * ago.  Nothing is deleted, and no write transaction begun, while the wall
+ * clock is not set.  A row that was done before the clock was set is stamped
+ * now and so ages from here.
+ *
+ * In a NORMAL transaction of its own: a delete that a power cut undoes is
+ * done again, and until then the row only remembers longer than it must.
+ *
+ * more_out: 0 when the sweep has come to the end and starts afresh.
+ * Returns OK, EBUSY (nothing done), or what SQLite ran into.
+ */
+POSTBAG_CHECK int postbag__inbox_purge(struct db *db, struct inbox_sweep *sweep,
+    const struct inbox_purge *p, int64_t *deleted_out, int *more_out);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* Inbox rows in SQL.  Invariant: a row is due until exactly one of done, dead
+ * has changed it, each guarded by the state it expects. */
+#include "inbox_store.h"
+
+#include <string.h>
+
+#include "error.h"
+
+/* Which rows are unfinished; literally the condition of index inbox_due. */
+#define UNFINISHED "state IN ('due', 'deferred')"
+
+static const char *const sql[INBOX_STATEMENTS] = {
+    /* No row comes back when the id is there with other content. */
+    [INBOX_INSERT] =
+        "INSERT INTO main.inbox(consumer, source, id, content_hash, state,"
+        " error, topic, payload, content_type, key, key_version,"
+        " response_topic, correlation_data, headers, received_ms, boot,"
+        " mono_ms) VALUES (?1, ?2, ?3, ?4, iif(?5 IS NULL, 'due', 'dead'), ?5,"
+        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+        " ON CONFLICT(consumer, source, id) DO UPDATE SET seen = seen + 1"
+        " WHERE content_hash IS excluded.content_hash RETURNING seen",
+    [INBOX_COUNT] = "SELECT count(*) FROM (SELECT 1 FROM main.inbox LIMIT ?1)",
+    [INBOX_NEXT] =
+        "SELECT arrival, attempts, source, id, topic, payload, content_type,"
+        " key, response_topic, correlation_data, headers, received_ms"
+        " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
+        " AND state = 'due'"
+        " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)"
+        " AND (key IS NULL OR NOT EXISTS (SELECT 1 FROM main.inbox AS e"
+        "  WHERE e.consumer = ?1 AND e." UNFINISHED
+        "  AND e.arrival < i.arrival AND e.key = i.key))"
+        " ORDER BY arrival LIMIT 1",
+    [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
+                       " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",
+    /* The payload goes: its pages are freed instead of being written once
+       more.  Identity and content hash stay, to know a duplicate by. */
+    [INBOX_DONE] = "UPDATE main.inbox SET state = 'done', processed_ms = ?2,"
+                   " attempts = attempts + 1, error = NULL, due_boot = NULL,"
+                   " due_ms = NULL, payload = NULL, correlation_data = NULL,"
+                   " headers = NULL WHERE arrival = ?1 AND state = 'due'",
+    [INBOX_RETRY] =
+        "UPDATE main.inbox SET attempts = attempts + 1, due_boot = ?2,"
+        " due_ms = ?3, error = ?4 WHERE arrival = ?1 AND state = 'due'",
+    [INBOX_DEAD] = "UPDATE main.inbox SET state = 'dead', processed_ms = ?2,"
+                   " attempts = attempts + 1, due_boot = NULL, due_ms = NULL,"
+                   " error = ?3 WHERE arrival = ?1 AND state = 'due'",
+};
+
+void postbag__inbox_open(struct inbox_store *s, struct db *db)
+{
+    memset(s, 0, sizeof(*s));
+    s->db = db;
+}
+
+void postbag__inbox_close(struct inbox_store *s)
+{
+    for (size_t i = 0; i < INBOX_STATEMENTS; i++)
+        postbag__finalize(&s->stmts[i]);
+}
+
+static int use(
+    struct inbox_store *s, enum inbox_statement which, struct stmt **out)
+{
+    *out = &s->stmts[which];
+    if ((*out)->handle != NULL)
+        return POSTBAG_OK;
+    return postbag__prepare(s->db, *out, sql[which]);
+}
+
+/* ---- accept ------------------------------------------------------------ */
+
+static void bind_arrival(struct stmt *s, const struct inbox_arrival *a)
+{
+    postbag__bind_text(s, 1, a->consumer);
+    postbag__bind_text(s, 2, a->source);
+    if (a->id_is_text)
+        postbag__bind_text_n(s, 3, a->id, a->id_len);
+    else
+        postbag__bind_blob(s, 3, a->id, a->id_len);
+    postbag__bind_blob(s, 4, a->content_hash, 32);
+    postbag__bind_text(s, 5, a->dead);
+    postbag__bind_text(s, 6, a->topic);
+    if (a->payload == NULL)
+        postbag__bind_null(s, 7);
+    else if (a->payload_is_text)
+        postbag__bind_text_n(s, 7, a->payload, a->payload_len);
+    else
+        postbag__bind_blob(s, 7, a->payload, a->payload_len);
+    postbag__bind_text(s, 8, a->content_type);
+    postbag__bind_text(s, 9, a->key);
+    if (a->has_key_version)
+        postbag__bind_i64(s, 10, a->key_version);
+    else
+        postbag__bind_null(s, 10);
+    postbag__bind_text(s, 11, a->response_topic);
+    if (a->correlation_len > 0)
+        postbag__bind_blob(s, 12, a->correlation, a->correlation_len);
+    else
+        postbag__bind_null(s, 12);
+    postbag__bind_text(s, 13, a->headers);
+    postbag__bind_i64(s, 14, a->now.wall_ms);
+    postbag__bind_blob(s, 15, a->now.boot, 16);
+    postbag__bind_i64(s, 16, a->now.mono_ms);
+}
+
+int postbag__inbox_accept(struct inbox_store *s, const struct inbox_arrival *a,
+    enum inbox_accepted *out)
+{
+    struct stmt *insert;
+    int64_t seen = 0;
+    int err = use(s, INBOX_INSERT, &insert);
+
+    if (err != POSTBAG_OK)
+        return err;
+    bind_arrival(insert, a);
+    err = postbag__row(insert);
+    if (err == 1) {
+        seen = postbag__col_i64(insert, 0);
+        err = postbag__run(insert);
+    }
+    *out = seen == 0 ? INBOX_CONFLICT : seen == 1 ? INBOX_NEW : INBOX_DUPLICATE;
+    return err;
+}
+
+int postbag__inbox_count(struct inbox_store *s, int64_t most, int64_t *out)
+{
+    struct stmt *count;
+    int err = use(s, INBOX_COUNT, &count);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(count, 1, most);
+    err = postbag__row(count);
+    if (err != 1)
+        return err;
+    *out = postbag__col_i64(count, 0);
+    postbag__reset(count);
+    return POSTBAG_OK;
+}
+
+/* ---- work -------------------------------------------------------------- */
+
+static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
+{
+    struct postbag_command *c = &row->command;
+
+    memset(row, 0, sizeof(*row));
+    row->arrival = postbag__col_i64(s, 0);
+    row->attempts = postbag__col_i64(s, 1);
+    c->struct_size = sizeof(*c);
+    c->consumer = consumer;
+    c->source = postbag__col_text(s, 2);
+    c->id = postbag__col_bytes(s, 3, &c->id_len);
+    c->topic = postbag__col_text(s, 4);
+    c->payload = postbag__col_bytes(s, 5, &c->payload_len);
+    c->content_type = postbag__col_text(s, 6);
+    c->key = postbag__col_text(s, 7);
+    c->response_topic = postbag__col_text(s, 8);
+    c->correlation = postbag__col_bytes(s, 9, &c->correlation_len);
+    c->headers = postbag__col_text(s, 10);
+    c->attempt = (unsigned)row->attempts + 1;
+    c->received_ms = postbag__col_i64(s, 11);
+    c->arrival = row->arrival;
+}
+
+int postbag__inbox_next(struct inbox_store *s, const char *consumer,
+    const struct inbox_now *now, struct inbox_row *row, int *found)
+{
+    struct stmt *next;
+    int err = use(s, INBOX_NEXT, &next);
+
+    *found = 0;
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(next, 1, consumer);
+    postbag__bind_blob(next, 2, now->boot, 16);
+    postbag__bind_i64(next, 3, now->mono_ms);
+    err = postbag__row(next);
+    if (err != 1)
+        return err;
+    *found = 1;
+    load(next, consumer, row);
+    return POSTBAG_OK;
+}
+
+void postbag__inbox_release(struct inbox_store *s)
+{
+    postbag__reset(&s->stmts[INBOX_NEXT]);
+}
+
+int postbag__inbox_earliest(struct inbox_store *s, const char *consumer,
+    const struct inbox_now *now, int64_t *mono_ms_out)
+{
+    struct stmt *earliest;
+    int err = use(s, INBOX_EARLIEST, &earliest);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(earliest, 1, consumer);
+    postbag__bind_blob(earliest, 2, now->boot, 16);
+    postbag__bind_i64(earliest, 3, now->mono_ms);
+    err = postbag__row(earliest);
+    if (err != 1)
+        return err;
+    err = postbag__col_is_null(earliest, 0) ? POSTBAG_ENOTFOUND : POSTBAG_OK;
+    *mono_ms_out = postbag__col_i64(earliest, 0);
+    postbag__reset(earliest);
+    return err;
+}
+
+/* ---- outcomes ---------------------------------------------------------- */
+
+static int change_one(struct inbox_store *s, struct stmt *change)
+{
+    int err = postbag__run(change);
+
+    if (err == POSTBAG_OK && postbag__changes(s->db) == 0)
+        err = postbag__fail(
+            &s->db->fault, POSTBAG_ENOTFOUND, "the command is not due");
+    return err;
+}
+
+int postbag__inbox_done(
+    struct inbox_store *s, int64_t arrival, const struct inbox_now *now)
+{
+    struct stmt *done;
+    int err = use(s, INBOX_DONE, &done);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(done, 1, arrival);
+    postbag__bind_i64(done, 2, now->wall_ms);
+    return change_one(s, done);
+}
+
+int postbag__inbox_retry(struct inbox_store *s, int64_t arrival,
+    const struct inbox_now *now, int64_t delay_ms, const char *error)
+{
+    struct stmt *retry;
+    int err = use(s, INBOX_RETRY, &retry);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(retry, 1, arrival);
+    postbag__bind_blob(retry, 2, now->boot, 16);
+    postbag__bind_i64(retry, 3, now->mono_ms + delay_ms);
+    postbag__bind_text(retry, 4, error);
+    return change_one(s, retry);
+}
+
+int postbag__inbox_dead(struct inbox_store *s, int64_t arrival,
+    const struct inbox_now *now, const char *error)
+{
+    struct stmt *dead;
+    int err = use(s, INBOX_DEAD, &dead);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(dead, 1, arrival);
+    postbag__bind_i64(dead, 2, now->wall_ms);
+    postbag__bind_text(dead, 3, error);
+    return change_one(s, dead);
+}

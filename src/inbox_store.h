@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 2.  The SQL of inbox rows, and nothing else.
+ *
+ *     accept --> due --> done          (deleted by age, inbox_purge.h)
+ *       |         |
+ *       +-------> dead                 (only an operator moves it)
+ *
+ * Statements are made when first used, so that the receiver does not pay for
+ * the worker's.  Every call stands in a transaction of the caller, or reads.
+ * One thread at a time, the one of the connection.
+ */
+#ifndef POSTBAG_SRC_INBOX_STORE_H
+#define POSTBAG_SRC_INBOX_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "db.h"
+
+enum inbox_statement {
+    INBOX_INSERT,
+    INBOX_COUNT,
+    INBOX_NEXT,
+    INBOX_EARLIEST,
+    INBOX_DONE,
+    INBOX_RETRY,
+    INBOX_DEAD,
+    INBOX_STATEMENTS
+};
+
+struct inbox_store {
+    struct db *db;
+    struct stmt stmts[INBOX_STATEMENTS];
+};
+
+/* A moment, as deadlines are kept: boot and time since boot. */
+struct inbox_now {
+    const uint8_t *boot; /* 16 bytes */
+    int64_t mono_ms;
+    int64_t wall_ms;
+};
+
+/* What accept stores.  All borrowed for the call. */
+struct inbox_arrival {
+    const char *consumer;
+    const char *source;
+    const void *id;
+    size_t id_len;
+    int id_is_text;
+    const uint8_t *content_hash; /* 32 bytes */
+    const char *dead;            /* why it is born dead; NULL: it is due */
+    const char *topic;
+    const void *payload; /* NULL: not kept */
+    size_t payload_len;
+    int payload_is_text;
+    const char *content_type;
+    const char *key;
+    int has_key_version;
+    int64_t key_version;
+    const char *response_topic;
+    const void *correlation;
+    size_t correlation_len;
+    const char *headers;
+    struct inbox_now now;
+};
+
+enum inbox_accepted { INBOX_NEW, INBOX_DUPLICATE, INBOX_CONFLICT };
+
+/* One row for work.  Borrowed until postbag__inbox_release. */
+struct inbox_row {
+    int64_t arrival;
+    int64_t attempts; /* so far */
+    struct postbag_command command;
+};
+
+void postbag__inbox_open(struct inbox_store *s, struct db *db);
+void postbag__inbox_close(struct inbox_store *s);
+
+/*
+ * Insert, or count a duplicate (seen + 1).  The constraint decides, in one
+ * statement.  A duplicate changes its row, so that its commit has something to
+ * sync.  INBOX_CONFLICT: the id is there with other content; nothing changed.
+ */
+POSTBAG_CHECK int postbag__inbox_accept(struct inbox_store *s,
+    const struct inbox_arrival *a, enum inbox_accepted *out);
+/* How many rows there are, counted up to most. */
+POSTBAG_CHECK int postbag__inbox_count(
+    struct inbox_store *s, int64_t most, int64_t *out);
+
+/*
+ * The oldest row of a consumer that may be handled now: due, its retry time
+ * come, no unfinished row of its key before it.  A retry time of another boot
+ * has come.  *found 1: *row is valid until release.
+ */
+POSTBAG_CHECK int postbag__inbox_next(struct inbox_store *s,
+    const char *consumer, const struct inbox_now *now, struct inbox_row *row,
+    int *found);
+void postbag__inbox_release(struct inbox_store *s);
+/* The earliest retry time of a consumer that is still to come in this boot;
+ * ENOTFOUND: none. */
+POSTBAG_CHECK int postbag__inbox_earliest(struct inbox_store *s,
+    const char *consumer, const struct inbox_now *now, int64_t *mono_ms_out);
+
+/* Of a row that is due; else ENOTFOUND and nothing changed. */
+POSTBAG_CHECK int postbag__inbox_done(
+    struct inbox_store *s, int64_t arrival, const struct inbox_now *now);
+POSTBAG_CHECK int postbag__inbox_retry(struct inbox_store *s, int64_t arrival,
+    const struct inbox_now *now, int64_t delay_ms, const char *error);
+POSTBAG_CHECK int postbag__inbox_dead(struct inbox_store *s, int64_t arrival,
+    const struct inbox_now *now, const char *error);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* See lane.h.  Pure; used by the engine thread alone. */
+#include "lane.h"
+
+#include <string.h>
+
+#include "mem.h"
+
+int postbag__lane_init(struct lane *l, uint32_t size)
+{
+    memset(l, 0, sizeof(*l));
+    l->ring = postbag__alloc(sizeof(*l->ring) * size);
+    if (l->ring == NULL)
+        return POSTBAG_ENOMEM;
+    l->size = size;
+    return POSTBAG_OK;
+}
+
+void postbag__lane_free(struct lane *l)
+{
+    postbag__free(l->ring);
+    memset(l, 0, sizeof(*l));
+}
+
+void postbag__lane_restart(struct lane *l, int64_t acked, int64_t sent_hi)
+{
+    l->head = 0;
+    l->count = 0;
+    l->acked = acked;
+    l->saved = acked;
+    l->scanned = acked;
+    l->sent_hi = sent_hi;
+    memset(&l->gain, 0, sizeof(l->gain));
+}
+
+int postbag__lane_is_full(const struct lane *l)
+{
+    return l->count == l->size;
+}
+
+struct entry *postbag__lane_at(struct lane *l, uint32_t i)
+{
+    return &l->ring[(l->head + i) % l->size];
+}
+
+struct entry *postbag__lane_push(
+    struct lane *l, int64_t seq, uint32_t bytes, uint16_t key)
+{
+    struct entry *e = postbag__lane_at(l, l->count);
+
+    l->count++;
+    l->scanned = seq;
+    e->seq = seq;
+    e->bytes = bytes;
+    e->key = key;
+    e->state = ENTRY_READY;
+    e->outcome = OUTCOME_DELIVERED;
+    return e;
+}
+
+struct entry *postbag__lane_find(struct lane *l, int64_t seq)
+{
+    uint32_t low = 0;
+    uint32_t high = l->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        struct entry *e = postbag__lane_at(l, middle);
+
+        if (e->seq == seq)
+            return e;
+        if (e->seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static void count_gain(struct lane *l, const struct entry *e)
+{
+    l->gain.rows++;
+    l->gain.bytes += e->bytes;
+    l->gain.delivered += e->outcome == OUTCOME_DELIVERED;
+    l->gain.passed += e->outcome == OUTCOME_PASSED;
+}
+
+/* An empty lane has looked at everything up to scanned and found nothing of
+ * its own that is unsettled. */
+static void advance(struct lane *l)
+{
+    while (l->count > 0) {
+        const struct entry *e = postbag__lane_at(l, 0);
+
+        if (e->state != ENTRY_SETTLED)
+            return;
+        count_gain(l, e);
+        l->acked = e->seq;
+        l->head = (l->head + 1) % l->size;
+        l->count--;
+    }
+    l->acked = l->scanned;
+}
+
+void postbag__lane_settle(struct lane *l, struct entry *e, enum outcome outcome)
+{
+    e->state = ENTRY_SETTLED;
+    e->outcome = (uint8_t)outcome;
+    advance(l);
+}
+
+void postbag__lane_release(struct lane *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        struct entry *e = postbag__lane_at(l, i);
+
+        if (e->state == ENTRY_FLYING)
+            e->state = ENTRY_READY;
+    }
+}
+
+void postbag__lane_scanned_to(struct lane *l, int64_t seq)
+{
+    if (seq > l->scanned)
+        l->scanned = seq;
+    if (l->count == 0)
+        l->acked = l->scanned;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 0.  One lane's look-ahead: the rows between the cursor and the newest
+ * one looked at, in commit order.
+ *
+ *      acked                                   scanned
+ *        |  SETTLED?  FLYING  READY  FLYING ... |
+ *        +--head-------------------------tail---+
+ *
+ * The head is never SETTLED: a settled prefix leaves at once and moves acked.
+ * Everything is in RAM; the sender saves acked and the counters when due.
+ */
+#ifndef POSTBAG_SRC_LANE_H
+#define POSTBAG_SRC_LANE_H
+
+#include <stdint.h>
+
+#include "postbag/postbag.h"
+
+enum entry_state { ENTRY_READY, ENTRY_FLYING, ENTRY_SETTLED };
+/* How a row was settled. */
+enum outcome { OUTCOME_DELIVERED, OUTCOME_PASSED, OUTCOME_HELD };
+
+struct entry {
+    int64_t seq;
+    uint32_t bytes; /* topic and payload */
+    uint16_t key;   /* bucket of its key, from 1; 0: no key */
+    uint8_t state;
+    uint8_t outcome;
+};
+
+/* What passed the cursor since the last save. */
+struct lane_gain {
+    int64_t rows, bytes, delivered, passed;
+};
+
+struct lane {
+    struct entry *ring;
+    uint32_t size, head, count;
+    int64_t acked;   /* every row of this lane up to here is settled */
+    int64_t saved;   /* what the database says of acked */
+    int64_t sent_hi; /* what the database allows to be sent */
+    int64_t scanned; /* rows up to here were looked at */
+    struct lane_gain gain;
+};
+
+POSTBAG_CHECK int postbag__lane_init(struct lane *l, uint32_t size);
+void postbag__lane_free(struct lane *l);
+/* Start again behind acked, as the database has it. */
+void postbag__lane_restart(struct lane *l, int64_t acked, int64_t sent_hi);
+int postbag__lane_is_full(const struct lane *l);
+/* Add a row behind the others; the ring must not be full. */
+struct entry *postbag__lane_push(
+    struct lane *l, int64_t seq, uint32_t bytes, uint16_t key);
+/* The i-th entry from the head, i < count. */
+struct entry *postbag__lane_at(struct lane *l, uint32_t i);
+/* NULL if the row is not in the ring. */
+struct entry *postbag__lane_find(struct lane *l, int64_t seq);
+/* Settle an entry; moves acked over the settled prefix. */
+void postbag__lane_settle(
+    struct lane *l, struct entry *e, enum outcome outcome);
+/* Nothing is in flight any more: FLYING becomes READY. */
+void postbag__lane_release(struct lane *l);
+/* All rows up to seq were looked at; an empty lane's cursor moves there. */
+void postbag__lane_scanned_to(struct lane *l, int64_t seq);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A frame becomes one row for each consumer that it matches, all in one FULL
+ * transaction; then, and only then, it may be acknowledged.
+ *
+ * Owned by the transport's callback thread, but for the counters.
+ */
+#include "receiver.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db.h"
+#include "error.h"
+#include "identity.h"
+#include "inbox_store.h"
+#include "jsonobject.h"
+#include "mem.h"
+#include "topicfilter.h"
+#include "utf8.h"
+
+/* Of one frame, until its commit. */
+struct tally {
+    uint32_t accepted;
+    uint32_t duplicates;
+    uint32_t conflicts;
+    uint32_t dead;
+};
+
+struct receiver {
+    struct receiver_config config;
+    struct db db;
+    struct inbox_store inbox;
+    struct identifier identifier;
+    uint8_t boot[16];
+    int64_t room; /* so many rows surely fit; 0: count before the next */
+    int has_refused;
+    uint32_t refused_generation;
+    atomic_uint accepted;
+    atomic_uint duplicates;
+    atomic_uint conflicts;
+    atomic_uint dead;
+    atomic_uint nacks;
+    atomic_uint unmatched;
+};
+
+static void hook(const struct receiver *r, const char *point)
+{
+    const struct postbag_port *port = r->config.port;
+
+    if (port->hook != NULL)
+        port->hook(port->ctx, point);
+}
+
+/* ---- open and close ---------------------------------------------------- */
+
+static int start(struct receiver *r)
+{
+    const struct postbag_port *port = r->config.port;
+    int err = port->boot_id(port->ctx, r->boot);
+
+    if (err != POSTBAG_OK)
+        return postbag__fail(&r->db.fault, err, "the port has no boot id");
+    err = postbag__db_open(
+        &r->db, r->config.db_path, DB_WRITE, DB_FULL, r->config.accept_ms);
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__inbox_open(&r->inbox, &r->db);
+    return postbag__identifier_open(&r->identifier, &r->db);
+}
+
+int postbag__receiver_open(struct receiver **out,
+    const struct receiver_config *c, struct postbag_fault *why)
+{
+    struct receiver *r = postbag__alloc(sizeof(*r));
+    int err;
+
+    *out = NULL;
+    if (r == NULL)
+        return postbag__fail(why, POSTBAG_ENOMEM, "no memory for a receiver");
+    r->config = *c;
+    err = start(r);
+    if (err != POSTBAG_OK) {
+        (void)postbag__pass(why, &r->db.fault);
+        postbag__receiver_close(r);
+        return err;
+    }
+    r->config.db_path = NULL;
+    *out = r;
+    return POSTBAG_OK;
+}
+
+void postbag__receiver_close(struct receiver *r)
+{
+    if (r == NULL)
+        return;
+    postbag__identifier_close(&r->identifier);
+    postbag__inbox_close(&r->inbox);
+    postbag__db_close(&r->db);
+    postbag__free(r);
+}
+
+/* ---- from frame to rows ------------------------------------------------ */
+
+/* User properties as a JSON object, NULL for none; yours.  0: no memory. */
+static int make_headers(const struct postbag_frame *f, char **out)
+{
+    struct jsonobject j = {0};
+
+    *out = NULL;
+    if (f->property_count == 0)
+        return 1;
+    for (size_t i = 0; i < f->property_count; i++)
+        postbag__jsonobject_add(
+            &j, f->properties[i].name, f->properties[i].value);
+    *out = postbag__jsonobject_end(&j);
+    return *out != NULL;
+}
+
+/* 1 if text is a whole number that fits. */
+static int read_number(const char *text, int64_t *out)
+{
+    char *end;
+    long long n;
+
+    if (text == NULL || text[0] == '\0')
+        return 0;
+    errno = 0;
+    n = strtoll(text, &end, 10);
+    *out = n;
+    return errno == 0 && *end == '\0';
+}
+
+static void fill_identity(
+    struct inbox_arrival *a, const struct identity *identity)
+{
+    a->source = identity->source;
+    a->id = identity->id;
+    a->id_len = identity->id_len;
+    a->id_is_text = identity->id_is_text;
+    a->content_hash = identity->content;
+}
+
+static void fill_payload(const struct receiver *r, struct inbox_arrival *a,
+    const struct postbag_frame *f)
+{
+    if (r->config.max_payload != 0 && f->payload_len > r->config.max_payload) {
+        a->dead = "payload is larger than max_payload";
+        return;
+    }
+    a->payload = f->payload == NULL ? "" : f->payload;
+    a->payload_len = f->payload_len;
+    a->payload_is_text =
+        f->is_text && postbag__utf8_is_valid(a->payload, a->payload_len);
+}
+
+static void fill_arrival(const struct receiver *r, struct inbox_arrival *a,
+    const struct postbag_frame *f, const struct identity *identity)
+{
+    const struct postbag_port *port = r->config.port;
+
+    memset(a, 0, sizeof(*a));
+    fill_identity(a, identity);
+    fill_payload(r, a, f);
+    if (!identity->found)
+        a->dead = "no id";
+    a->topic = f->topic;
+    a->content_type = f->content_type;
+    a->key = postbag__frame_property(f, "partitionkey");
+    a->has_key_version =
+        read_number(postbag__frame_property(f, "keyversion"), &a->key_version);
+    a->response_topic = f->response_topic;
+    a->correlation = f->correlation;
+    a->correlation_len = f->correlation_len;
+    a->now.boot = r->boot;
+    a->now.wall_ms = port->wall_ms(port->ctx);
+    a->now.mono_ms = port->mono_us(port->ctx) / 1000;
+}
+
+/* ---- one transaction --------------------------------------------------- */
+
+/* The id came before with other content: keep this one too, under an id of
+ * its own, where an operator sees it. */
+static int store_conflict(struct receiver *r, struct inbox_arrival a,
+    const struct identity *identity, struct tally *t)
+{
+    struct identity derived;
+    enum inbox_accepted what;
+    int err;
+
+    postbag__identity_derive(identity, &derived);
+    fill_identity(&a, &derived);
+    a.dead = "conflict";
+    err = postbag__inbox_accept(&r->inbox, &a, &what);
+    if (err != POSTBAG_OK)
+        return err;
+    if (what == INBOX_NEW)
+        t->conflicts++;
+    else
+        t->duplicates++;
+    return POSTBAG_OK;
+}
+
+static int store_row(struct receiver *r, const struct inbox_arrival *a,
+    const struct identity *identity, struct tally *t)
+{
+    enum inbox_accepted what;
+    int err = postbag__inbox_accept(&r->inbox, a, &what);
+
+    if (err != POSTBAG_OK)
+        return err;
+    switch (what) {
+    case INBOX_NEW:
+        if (a->dead == NULL)
+            t->accepted++;
+        else
+            t->dead++;
+        break;
+    case INBOX_DUPLICATE:
+        t->duplicates++;
+        break;
+    case INBOX_CONFLICT:
+        return store_conflict(r, *a, identity, t);
+    }
+    return POSTBAG_OK;
+}
+
+/* How many rows fit is counted only when it might matter: the purge of
+ * another thread makes room, nobody but us takes it. */
+static int check_room(struct receiver *r, const struct tally *t)
+{
+    int64_t added = (int64_t)t->accepted + t->conflicts + t->dead;
+    int64_t most = (int64_t)r->config.max_rows;
+    int64_t count = 0;
+    int err;
+
+    if (added == 0)
+        return POSTBAG_OK;
+    if (r->room >= added) {
+        r->room -= added;
+        return POSTBAG_OK;
+    }
+    err = postbag__inbox_count(&r->inbox, most + 1, &count);
+    if (err != POSTBAG_OK)
+        return err;
+    r->room = count <= most ? most - count : 0;
+    if (count <= most)
+        return POSTBAG_OK;
+    return postbag__fail(&r->db.fault, POSTBAG_EFULL,
+        "the inbox holds inbox_max_rows (%lld) commands", (long long)most);
+}
+
+static int store_all(struct receiver *r, const struct postbag_frame *f,
+    struct inbox_arrival *a, const struct identity *identity, struct tally *t)
+{
+    const struct consumers *c = r->config.consumers;
+    int err = POSTBAG_OK;
+
+    for (size_t i = 0; i < c->count && err == POSTBAG_OK; i++) {
+        if (!postbag__filter_matches(c->list[i].filter, f->topic))
+            continue;
+        a->consumer = c->list[i].name;
+        err = store_row(r, a, identity, t);
+    }
+    return err == POSTBAG_OK ? check_room(r, t) : err;
+}
+
+static int store(
+    struct receiver *r, const struct postbag_frame *f, struct tally *t)
+{
+    struct identity identity;
+    struct inbox_arrival a;
+    char *headers = NULL;
+    int err = postbag__identify(&r->identifier, f, &identity);
+
+    if (err != POSTBAG_OK)
+        return err;
+    fill_arrival(r, &a, f, &identity);
+    if (!make_headers(f, &headers))
+        return postbag__fail(
+            &r->db.fault, POSTBAG_ENOMEM, "no memory for the headers");
+    a.headers = headers;
+    err = postbag__begin(&r->db, DB_FULL);
+    if (err != POSTBAG_OK)
+        goto out;
+    err = store_all(r, f, &a, &identity, t);
+    hook(r, "accept.stored");
+    if (err == POSTBAG_OK)
+        err = postbag__commit(&r->db);
+    else
+        postbag__rollback(&r->db);
+    hook(r, "accept.committed");
+out:
+    postbag__free(headers);
+    return err;
+}
+
+/* ---- accept ------------------------------------------------------------ */
+
+static int is_wanted(const struct receiver *r, const struct postbag_frame *f)
+{
+    const struct consumers *c = r->config.consumers;
+
+    for (size_t i = 0; i < c->count; i++)
+        if (postbag__filter_matches(c->list[i].filter, f->topic))
+            return 1;
+    return 0;
+}
+
+static void count(struct receiver *r, const struct tally *t)
+{
+    atomic_fetch_add(&r->accepted, t->accepted);
+    atomic_fetch_add(&r->duplicates, t->duplicates);
+    atomic_fetch_add(&r->conflicts, t->conflicts);
+    atomic_fetch_add(&r->dead, t->dead);
+    if (t->conflicts > 0)
+        postbag__log(&r->config.log, POSTBAG_LOG_WARNING, 0,
+            "a command came again under the same id with other content;"
+            " it is kept among the dead");
+    if (t->dead > 0)
+        postbag__log(&r->config.log, POSTBAG_LOG_WARNING, 0,
+            "a command cannot be handled (no id, or too large);"
+            " it is kept among the dead");
+}
+
+static int refuse(struct receiver *r, uint32_t generation, int err)
+{
+    r->has_refused = 1;
+    r->refused_generation = generation;
+    r->room = 0;
+    atomic_fetch_add(&r->nacks, 1);
+    postbag__log_fault(&r->config.log, POSTBAG_LOG_WARNING,
+        "a command could not be stored and is not acknowledged", &r->db.fault);
+    return err;
+}
+
+int postbag__receiver_accept(
+    struct receiver *r, uint32_t generation, const struct postbag_frame *f)
+{
+    const struct postbag_port *port = r->config.port;
+    struct tally tally = {0};
+    int err;
+
+    if (r->has_refused && generation == r->refused_generation)
+        return POSTBAG_ESTATE;
+    if (!is_wanted(r, f)) {
+        atomic_fetch_add(&r->unmatched, 1);
+        return POSTBAG_OK;
+    }
+    err = store(r, f, &tally);
+    if (err != POSTBAG_OK)
+        return refuse(r, generation, err);
+    count(r, &tally);
+    if (tally.accepted > 0 && r->config.wake != NULL)
+        port->wake(port->ctx, r->config.wake);
+    return POSTBAG_OK;
+}
+
+void postbag__receiver_counts(struct receiver *r, struct receiver_counts *out)
+{
+    out->accepted = atomic_load(&r->accepted);
+    out->duplicates = atomic_load(&r->duplicates);
+    out->conflicts = atomic_load(&r->conflicts);
+    out->dead = atomic_load(&r->dead);
+    out->nacks = atomic_load(&r->nacks);
+    out->unmatched = atomic_load(&r->unmatched);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 3.  Accepts commands: on disk before the PUBACK, or not acknowledged.
+ *
+ * accept runs on the transport's callback thread, one call at a time, on a
+ * connection of its own.  It never takes the gate and waits for SQLite's lock
+ * for accept_ms at most, because the transport may hold a lock of its own.
+ */
+#ifndef POSTBAG_SRC_RECEIVER_H
+#define POSTBAG_SRC_RECEIVER_H
+
+#include <stdint.h>
+
+#include "consumers.h"
+#include "log.h"
+#include "postbag/port.h"
+#include "postbag/transport.h"
+
+struct receiver;
+
+struct receiver_config {
+    const char *db_path;
+    const struct postbag_port *port; /* borrowed until close */
+    struct log log;
+    const struct consumers *consumers; /* borrowed until close */
+    uint32_t accept_ms;
+    uint32_t max_rows;
+    uint32_t max_payload;      /* larger ones are kept as a dead stub; 0: any */
+    struct postbag_wake *wake; /* the worker's; NULL: nobody to wake */
+};
+
+/* Rows, not frames: a frame for two consumers counts twice.  nacks and
+ * unmatched count frames.  All modulo 2^32. */
+struct receiver_counts {
+    uint32_t accepted; /* new rows that are due */
+    uint32_t duplicates;
+    uint32_t conflicts; /* an id that came again with other content */
+    uint32_t dead;      /* new rows that no handler will see: no id, too big */
+    uint32_t nacks;
+    uint32_t unmatched;
+};
+
+POSTBAG_CHECK int postbag__receiver_open(struct receiver **out,
+    const struct receiver_config *c, struct postbag_fault *why);
+
+/*
+ * Store one message for each consumer that it matches, in one transaction.
+ * POSTBAG_OK: on disk (or nobody wants it): send the PUBACK.
+ * Negative: nothing was stored, do not acknowledge; every later frame of this
+ * generation gets ESTATE, so that no command overtakes the refused one.
+ */
+POSTBAG_CHECK int postbag__receiver_accept(
+    struct receiver *r, uint32_t generation, const struct postbag_frame *f);
+
+/* Any thread. */
+void postbag__receiver_counts(struct receiver *r, struct receiver_counts *out);
+/* When no event can come any more.  NULL is fine. */
+void postbag__receiver_close(struct receiver *r);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requeue: dead rows become retry rows again, with their id and their seq, so
+ * that they keep their place among the held rows of their key.  The relay
+ * sees the commit and finds them due.  Any thread, on its own connection.
+ */
+#include "requeue_store.h"
+
+static int revive(struct db *db, const char *dest, int64_t seq,
+    const struct postbag_id *id, int64_t *count_out)
+{
+    struct stmt s;
+    /* due_boot NULL is "another boot": due at once */
+    int err = postbag__prepare(db, &s,
+        "UPDATE outbox_held SET state = 'retry', attempts = 0,"
+        " due_boot = NULL, due_ms = NULL, dead_ms = NULL"
+        " WHERE dest = ?1 AND state = 'dead' AND (?2 = 0 OR seq = ?2)"
+        " AND (?3 IS NULL OR id = ?3)");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    postbag__bind_i64(&s, 2, id == NULL ? seq : 0);
+    if (id != NULL)
+        postbag__bind_blob(&s, 3, id->b, sizeof(id->b));
+    err = postbag__run(&s);
+    *count_out = postbag__changes(db);
+    postbag__finalize(&s);
+    return err;
+}
+
+/* Of one key only the oldest is tried; the others wait behind it. */
+static int line_up(struct db *db, const char *dest)
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "UPDATE outbox_held AS t SET state = 'behind'"
+        " WHERE t.dest = ?1 AND t.state = 'retry' AND t.key IS NOT NULL"
+        " AND EXISTS (SELECT 1 FROM outbox_held e WHERE e.dest = ?1"
+        "  AND e.key = t.key AND e.key IS NOT NULL AND e.seq < t.seq"
+        "  AND e.priority = t.priority AND e.state <> 'dead')");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    err = postbag__run(&s);
+    postbag__finalize(&s);
+    return err;
+}
+
+int postbag__requeue(struct db *db, const char *dest, int64_t seq,
+    const struct postbag_id *id, int64_t *count_out)
+{
+    int err = revive(db, dest, seq, id, count_out);
+
+    return err == POSTBAG_OK ? line_up(db, dest) : err;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* Columns to struct row.  Engine thread only. */
+#include "row.h"
+
+#include <string.h>
+
+static ptrdiff_t add_column(
+    struct stmt *s, int col, struct arena *arena, size_t *len_out)
+{
+    size_t len;
+    const void *bytes = postbag__col_bytes(s, col, &len);
+
+    if (len_out != NULL)
+        *len_out = len;
+    if (bytes == NULL && !postbag__col_is_null(s, col))
+        bytes = ""; /* SQLite's pointer for an empty blob is NULL */
+    return postbag__arena_add(arena, bytes, len);
+}
+
+static int read_id(struct stmt *s, int col, struct postbag_id *out)
+{
+    size_t len;
+    const void *bytes = postbag__col_bytes(s, col, &len);
+
+    if (bytes == NULL || len != sizeof(out->b))
+        return POSTBAG_ECORRUPT;
+    memcpy(out->b, bytes, len);
+    return POSTBAG_OK;
+}
+
+static void read_boot(struct stmt *s, int col, uint8_t out[16])
+{
+    size_t len;
+    const void *bytes = postbag__col_bytes(s, col, &len);
+
+    if (bytes != NULL && len == 16)
+        memcpy(out, bytes, 16);
+}
+
+int postbag__row_read(
+    struct stmt *s, int first, struct arena *arena, struct row *out)
+{
+    ptrdiff_t topic;
+    ptrdiff_t payload;
+    ptrdiff_t key;
+    ptrdiff_t type;
+    ptrdiff_t content_type;
+    ptrdiff_t headers;
+
+    memset(out, 0, sizeof(*out));
+    postbag__arena_reset(arena);
+    if (read_id(s, first, &out->id) != POSTBAG_OK)
+        return POSTBAG_ECORRUPT;
+    out->is_text = postbag__col_is_text(s, first + 2);
+    topic = add_column(s, first + 1, arena, &out->topic_len);
+    payload = add_column(s, first + 2, arena, &out->payload_len);
+    key = add_column(s, first + 3, arena, NULL);
+    out->key_version = postbag__col_i64(s, first + 4);
+    type = add_column(s, first + 5, arena, NULL);
+    content_type = add_column(s, first + 6, arena, NULL);
+    headers = add_column(s, first + 7, arena, NULL);
+    out->priority = (int)postbag__col_i64(s, first + 8);
+    out->retain = postbag__col_i64(s, first + 9) != 0;
+    out->ttl_ms = postbag__col_i64(s, first + 10);
+    out->created_ms = postbag__col_i64(s, first + 11);
+    read_boot(s, first + 12, out->boot);
+    out->mono_ms = postbag__col_i64(s, first + 13);
+    if (arena->err != POSTBAG_OK)
+        return arena->err;
+    out->topic = postbag__arena_at(arena, topic);
+    out->payload = postbag__arena_at(arena, payload);
+    out->key = postbag__arena_at(arena, key);
+    out->type = postbag__arena_at(arena, type);
+    out->content_type = postbag__arena_at(arena, content_type);
+    out->headers = postbag__arena_at(arena, headers);
+    return POSTBAG_OK;
+}
+
+uint32_t postbag__row_bytes(const struct row *r)
+{
+    return (uint32_t)(r->topic_len + r->payload_len);
+}

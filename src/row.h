@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Floor 2.  One message as it was queued, copied out of SQLite. */
+#ifndef POSTBAG_SRC_ROW_H
+#define POSTBAG_SRC_ROW_H
+
+#include "arena.h"
+#include "db.h"
+
+/* The columns that row_read expects, from column `first` on. */
+#define ROW_COLUMNS \
+    "id, topic, payload, key, key_version, type, content_type, headers," \
+    " priority, retain, ttl_ms, created_ms, boot, mono_ms"
+enum { ROW_COLUMN_COUNT = 14 };
+
+struct row {
+    int64_t seq;
+    struct postbag_id id;
+    /* in the arena */
+    const char *topic, *key, *type, *content_type, *headers;
+    const void *payload;
+    size_t topic_len, payload_len;
+    int64_t key_version, ttl_ms, created_ms, mono_ms;
+    uint8_t boot[16]; /* zeros: not written by the C writer */
+    int priority, retain, is_text;
+};
+
+/* Copy the current row of s into *out and the arena (reset before).  seq is
+ * not set.  ENOMEM, ECORRUPT (an id that is not one). */
+POSTBAG_CHECK int postbag__row_read(
+    struct stmt *s, int first, struct arena *arena, struct row *out);
+
+/* Bytes that count against limits and the window. */
+uint32_t postbag__row_bytes(const struct row *r);
+
+#endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tables of version 1 and the frame that brings an older database up.
+ * Creation is the migration from nothing to 1.  Our version stands in
+ * outbox_meta, because user_version is the application's.
+ */
+#include "schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+
+static const char *const outbox_tables[] = {
+    "CREATE TABLE outbox_meta("
+    " key TEXT PRIMARY KEY NOT NULL, value ANY) STRICT, WITHOUT ROWID",
+
+    "INSERT INTO outbox_meta VALUES"
+    " ('schema_version', 1), ('stream', randomblob(16)),"
+    " ('max_payload', 65536)",
+
+    "CREATE TABLE outbox_dest("
+    " name TEXT PRIMARY KEY NOT NULL,"
+    " epoch INTEGER NOT NULL DEFAULT 0,"
+    " owner BLOB, boot BLOB, lease_until INTEGER,"
+    " first_seq INTEGER NOT NULL DEFAULT 1"
+    ") STRICT, WITHOUT ROWID",
+
+    /* one row a lane; the counters stand beside the cursor so that settling
+       a batch dirties one page */
+    "CREATE TABLE outbox_cursor("
+    " dest TEXT NOT NULL, lane INTEGER NOT NULL,"
+    " acked INTEGER NOT NULL DEFAULT 0,"
+    " sent_hi INTEGER NOT NULL DEFAULT 0,"
+    " settled_rows INTEGER NOT NULL DEFAULT 0,"
+    " settled_bytes INTEGER NOT NULL DEFAULT 0,"
+    " delivered INTEGER NOT NULL DEFAULT 0,"
+    " dropped INTEGER NOT NULL DEFAULT 0,"
+    " passed INTEGER NOT NULL DEFAULT 0,"
+    " PRIMARY KEY(dest, lane)) STRICT, WITHOUT ROWID",
+
+    "CREATE TABLE outbox("
+    " seq INTEGER PRIMARY KEY CHECK (seq > 0),"
+    " id BLOB NOT NULL DEFAULT (CAST(randomblob(6) || x'40'"
+    "  || randomblob(1) || x'80' || randomblob(7) AS BLOB)),"
+    " topic TEXT NOT NULL,"
+    " payload ANY NOT NULL,"
+    " key TEXT, key_version INTEGER, type TEXT, content_type TEXT,"
+    " headers TEXT,"
+    " priority INTEGER NOT NULL DEFAULT 0,"
+    " retain INTEGER NOT NULL DEFAULT 0,"
+    " dest TEXT, ttl_ms INTEGER, coalesce TEXT,"
+    " created_ms INTEGER NOT NULL DEFAULT"
+    "  (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),"
+    " boot BLOB, mono_ms INTEGER) STRICT",
+
+    "CREATE INDEX outbox_urgent ON outbox(priority, seq) WHERE priority > 0",
+    "CREATE INDEX outbox_coalesce ON outbox(coalesce, seq)"
+    " WHERE coalesce IS NOT NULL",
+
+    "CREATE TABLE outbox_sum("
+    " seq INTEGER PRIMARY KEY, bytes INTEGER NOT NULL) STRICT",
+    "INSERT INTO outbox_sum VALUES (0, 0)",
+
+    "CREATE TABLE outbox_held("
+    " dest TEXT NOT NULL, seq INTEGER NOT NULL,"
+    " state TEXT NOT NULL"
+    "  CHECK (state IN ('retry', 'behind', 'suspect', 'dead')),"
+    " attempts INTEGER NOT NULL DEFAULT 0,"
+    " due_boot BLOB, due_ms INTEGER,"
+    " error TEXT, held_ms INTEGER, dead_ms INTEGER,"
+    " id BLOB NOT NULL, topic TEXT NOT NULL, payload ANY NOT NULL,"
+    " key TEXT, key_version INTEGER, type TEXT, content_type TEXT,"
+    " headers TEXT, priority INTEGER NOT NULL, retain INTEGER NOT NULL,"
+    " ttl_ms INTEGER, created_ms INTEGER NOT NULL,"
+    " boot BLOB, mono_ms INTEGER,"
+    " PRIMARY KEY(dest, seq)) STRICT",
+    "CREATE INDEX outbox_held_due ON outbox_held(dest, due_ms)"
+    " WHERE state = 'retry'",
+    "CREATE INDEX outbox_held_key ON outbox_held(dest, key, seq)"
+    " WHERE key IS NOT NULL",
+
+    "CREATE TABLE outbox_acks("
+    " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL,"
+    " PRIMARY KEY(dest, lane, upto)) STRICT, WITHOUT ROWID",
+
+    "CREATE TABLE outbox_lost("
+    " dest TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,"
+    " n INTEGER NOT NULL, bytes INTEGER NOT NULL, reason TEXT NOT NULL,"
+    " at_ms INTEGER NOT NULL) STRICT",
+};
+
+static const char *const outbox_triggers[] = {
+    "CREATE TRIGGER outbox_total AFTER INSERT ON outbox"
+    " WHEN NEW.seq % 256 = 0 BEGIN"
+    " INSERT INTO outbox_sum SELECT NEW.seq,"
+    "  (SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1)"
+    "  + (SELECT sum(length(CAST(topic AS BLOB))"
+    "                + length(CAST(payload AS BLOB)))"
+    "     FROM outbox WHERE seq > (SELECT max(seq) FROM outbox_sum));"
+    " END",
+
+    "CREATE TRIGGER outbox_frozen BEFORE UPDATE ON outbox BEGIN"
+    " SELECT RAISE(ABORT, 'postbag: a queued message is not changed');"
+    " END",
+
+    "CREATE TRIGGER outbox_newest BEFORE DELETE ON outbox"
+    " WHEN OLD.seq = (SELECT max(seq) FROM outbox) BEGIN"
+    " SELECT RAISE(ABORT,"
+    "  'postbag: the newest row marks the end of the log');"
+    " END",
+};
+
+static const char *const inbox_tables[] = {
+    "CREATE TABLE inbox("
+    " arrival INTEGER PRIMARY KEY,"
+    " consumer TEXT NOT NULL, source TEXT NOT NULL DEFAULT '',"
+    " id ANY NOT NULL, content_hash BLOB, seen INTEGER NOT NULL DEFAULT 1,"
+    " state TEXT NOT NULL DEFAULT 'due'"
+    "  CHECK (state IN ('due', 'deferred', 'done', 'dead')),"
+    " topic TEXT, payload ANY, content_type TEXT, key TEXT,"
+    " key_version INTEGER, response_topic TEXT, correlation_data BLOB,"
+    " headers TEXT, expires_ms INTEGER,"
+    " attempts INTEGER NOT NULL DEFAULT 0, due_boot BLOB, due_ms INTEGER,"
+    " error TEXT, result ANY, received_ms INTEGER NOT NULL,"
+    " boot BLOB, mono_ms INTEGER, processed_ms INTEGER,"
+    " UNIQUE(consumer, source, id)) STRICT",
+    "CREATE INDEX inbox_due ON inbox(consumer, arrival)"
+    " WHERE state IN ('due', 'deferred')",
+    "CREATE TABLE inbox_key("
+    " consumer TEXT NOT NULL, key TEXT NOT NULL,"
+    " last_version INTEGER NOT NULL,"
+    " PRIMARY KEY(consumer, key)) STRICT, WITHOUT ROWID",
+};
+
+/* what the textbook's columns say, per destination and row */
+static const char status_view[] =
+    "CREATE VIEW outbox_status AS"
+    " SELECT o.seq, d.name AS dest, o.id, o.topic, o.key, o.priority,"
+    "  o.created_ms,"
+    "  CASE WHEN h.seq IS NOT NULL THEN h.state"
+    "   WHEN o.seq < d.first_seq"
+    "     OR o.dest IS NOT NULL AND o.dest <> d.name THEN 'passed'"
+    "   WHEN o.seq <= c.acked THEN 'published'"
+    "   WHEN o.seq <= c.sent_hi THEN 'sending' ELSE 'pending' END AS state,"
+    "  (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = d.name"
+    "   AND a.lane = o.priority AND a.upto >= o.seq"
+    "   ORDER BY a.upto LIMIT 1) AS published_at,"
+    "  coalesce(h.attempts, o.seq <= c.sent_hi) AS attempts,"
+    "  h.due_ms AS next_attempt_at, h.error AS last_error,"
+    "  h.dead_ms AS dead_lettered_at,"
+    "  CASE WHEN o.seq > c.acked THEN d.owner END AS lock_id,"
+    "  CASE WHEN o.seq > c.acked THEN d.lease_until END AS locked_until"
+    " FROM outbox o JOIN outbox_dest d"
+    " JOIN outbox_cursor c ON c.dest = d.name AND c.lane = o.priority"
+    " LEFT JOIN outbox_held h ON h.dest = d.name AND h.seq = o.seq"
+    " UNION ALL"
+    " SELECT h.seq, h.dest, h.id, h.topic, h.key, h.priority, h.created_ms,"
+    "  h.state, NULL, h.attempts, h.due_ms, h.error, h.dead_ms, NULL, NULL"
+    " FROM outbox_held h"
+    " WHERE NOT EXISTS (SELECT 1 FROM outbox o WHERE o.seq = h.seq)";
+
+/* A broker may hang up on these, and mosquitto does (MQTT 5, 1.5.4). */
+#define CONTROL_PATTERN \
+    "'*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159)" \
+    " || ']*'"
+
+/*
+ * Guards are triggers, because an outer INSERT OR IGNORE lets a CHECK drop
+ * the row in silence while the caller's state change stays; RAISE(ABORT) is
+ * heard.  json_each refuses what is not JSON and, unlike json_valid, may stand
+ * in a trigger under trusted_schema=OFF.  The limit is a literal: a lookup
+ * for every put would cost more than the check.
+ */
+static const char check_trigger[] =
+    "CREATE TRIGGER outbox_check BEFORE INSERT ON outbox BEGIN"
+    " SELECT CASE"
+    "  WHEN NEW.seq <> -1"
+    "   THEN RAISE(ABORT, 'postbag: seq is given by the log')"
+    "  WHEN ifnull(length(CAST(NEW.topic AS BLOB))"
+    "              NOT BETWEEN 1 AND 65535, 1)"
+    "   THEN RAISE(ABORT, 'postbag: topic must have 1..65535 bytes')"
+    "  WHEN NEW.topic GLOB '*[+#]*' OR instr(NEW.topic, char(0))"
+    "   THEN RAISE(ABORT, 'postbag: topic must not contain + # or NUL')"
+    "  WHEN NEW.topic GLOB " CONTROL_PATTERN
+    "   THEN RAISE(ABORT, 'postbag: topic has a control character')"
+    "  WHEN ifnull(NEW.key, '') || ifnull(NEW.type, '')"
+    "    || ifnull(NEW.content_type, '') GLOB " CONTROL_PATTERN
+    "   OR instr(ifnull(NEW.key, '') || ifnull(NEW.type, '')"
+    "    || ifnull(NEW.content_type, ''), char(0))"
+    "   THEN RAISE(ABORT,"
+    "    'postbag: key, type or content_type has a control character')"
+    "  WHEN typeof(NEW.payload) NOT IN ('text', 'blob')"
+    "   THEN RAISE(ABORT, 'postbag: payload must be text or blob')"
+    "  WHEN length(CAST(NEW.payload AS BLOB)) > %lu"
+    "   THEN RAISE(ABORT, 'postbag: payload is larger than max_payload')"
+    "  WHEN typeof(NEW.id) <> 'blob' OR length(NEW.id) <> 16"
+    "   THEN RAISE(ABORT, 'postbag: id must be 16 bytes')"
+    "  WHEN ifnull(NEW.priority NOT BETWEEN 0 AND 3, 1)"
+    "   THEN RAISE(ABORT, 'postbag: priority must be 0..3')"
+    "  WHEN NEW.retain IS NULL OR NEW.created_ms IS NULL"
+    "   THEN RAISE(ABORT,"
+    "    'postbag: retain and created_ms must not be NULL')"
+    "  WHEN NEW.ttl_ms <= 0"
+    "   THEN RAISE(ABORT, 'postbag: ttl_ms must be positive')"
+    "  WHEN NEW.dest IS NOT NULL"
+    "   AND NOT EXISTS (SELECT 1 FROM outbox_dest WHERE name = NEW.dest)"
+    "   THEN RAISE(ABORT, 'postbag: unknown destination')"
+    "  WHEN NEW.headers IS NOT NULL AND (ltrim(NEW.headers) NOT GLOB '{*'"
+    "   OR EXISTS (SELECT 1 FROM json_each(NEW.headers)"
+    "              WHERE type IN ('object', 'array')))"
+    "   THEN RAISE(ABORT,"
+    "    'postbag: headers must be a JSON object of plain values')"
+    "  WHEN NEW.headers IS NOT NULL"
+    "   AND (instr(NEW.headers, '\\u0000')"
+    "   OR EXISTS (SELECT 1 FROM json_each(NEW.headers)"
+    "    WHERE key || CAST(value AS TEXT) GLOB " CONTROL_PATTERN "))"
+    "   THEN RAISE(ABORT, 'postbag: a header has a control character')"
+    "  END;"
+    " END";
+
+static int run_all(struct db *db, const char *const *sql, size_t count)
+{
+    int err = POSTBAG_OK;
+
+    for (size_t i = 0; i < count && err == POSTBAG_OK; i++)
+        err = postbag__exec(db, sql[i]);
+    return err;
+}
+
+#define RUN_ALL(db, list) run_all(db, list, sizeof(list) / sizeof(list[0]))
+
+static int write_check_trigger(struct db *db, uint32_t max_payload)
+{
+    char sql[sizeof(check_trigger) + 16];
+    int err;
+
+    (void)snprintf(sql, sizeof(sql), check_trigger, (unsigned long)max_payload);
+    err = postbag__exec(db, "DROP TRIGGER IF EXISTS outbox_check");
+    return err == POSTBAG_OK ? postbag__exec(db, sql) : err;
+}
+
+static int create_v1(struct db *db)
+{
+    int err = RUN_ALL(db, outbox_tables);
+
+    if (err == POSTBAG_OK)
+        err = RUN_ALL(db, outbox_triggers);
+    if (err == POSTBAG_OK)
+        err = write_check_trigger(db, POSTBAG__MAX_PAYLOAD_DEFAULT);
+    if (err == POSTBAG_OK)
+        err = RUN_ALL(db, inbox_tables);
+    if (err == POSTBAG_OK)
+        err = postbag__exec(db, status_view);
+    return err == POSTBAG_OK ? postbag__schema_add_dest(db, "main") : err;
+}
+
+/* migrations[n] brings version n to n + 1 */
+static int (*const migrations[POSTBAG_SCHEMA_VERSION])(struct db *db) = {
+    create_v1,
+};
+
+/* 0: no outbox here. */
+static int read_version(struct db *db, int64_t *version)
+{
+    int64_t n;
+    int err = postbag__query_i64(db,
+        "SELECT count(*) FROM main.sqlite_schema"
+        " WHERE type = 'table' AND name = 'outbox_meta'",
+        &n);
+
+    *version = 0;
+    if (err != POSTBAG_OK || n == 0)
+        return err;
+    err = postbag__query_i64(db,
+        "SELECT value FROM main.outbox_meta WHERE key = 'schema_version'",
+        version);
+    return err == POSTBAG_ENOTFOUND ? POSTBAG_ESCHEMA : err;
+}
+
+/* A table of the application that has one of our names. */
+static int check_names_free(struct db *db)
+{
+    int64_t n;
+    int err = postbag__query_i64(db,
+        "SELECT count(*) FROM main.sqlite_schema WHERE name IN ('outbox',"
+        " 'outbox_dest', 'outbox_cursor', 'outbox_held', 'outbox_acks',"
+        " 'outbox_lost', 'outbox_sum', 'outbox_status', 'inbox',"
+        " 'inbox_key')",
+        &n);
+
+    if (err == POSTBAG_OK && n > 0)
+        err = postbag__fail(&db->fault, POSTBAG_ESCHEMA,
+            "the database has a table named as one of Postbag's"
+            " (outbox*, inbox*) that Postbag did not make");
+    return err;
+}
+
+static int refuse_version(struct db *db, int64_t version)
+{
+    if (version == POSTBAG_SCHEMA_VERSION)
+        return POSTBAG_OK;
+    return postbag__fail(&db->fault, POSTBAG_ESCHEMA,
+        "the outbox has schema version %lld; this library knows up to %d",
+        (long long)version, POSTBAG_SCHEMA_VERSION);
+}
+
+static int migrate(struct db *db)
+{
+    int64_t version;
+    int err = read_version(db, &version);
+
+    if (err == POSTBAG_OK && version == 0)
+        err = check_names_free(db);
+    for (; err == POSTBAG_OK && version < POSTBAG_SCHEMA_VERSION; version++)
+        err = migrations[version](db);
+    return err == POSTBAG_OK ? refuse_version(db, version) : err;
+}
+
+static int set_max_payload(struct db *db, uint32_t max_payload)
+{
+    int64_t now;
+    struct stmt s;
+    int err = postbag__query_i64(
+        db, "SELECT value FROM outbox_meta WHERE key = 'max_payload'", &now);
+
+    if (err != POSTBAG_OK || now == (int64_t)max_payload)
+        return err;
+    err = postbag__prepare(
+        db, &s, "UPDATE outbox_meta SET value = ?1 WHERE key = 'max_payload'");
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(&s, 1, max_payload);
+    err = postbag__run(&s);
+    postbag__finalize(&s);
+    return err == POSTBAG_OK ? write_check_trigger(db, max_payload) : err;
+}
+
+int postbag__schema_ensure(struct db *db, uint32_t max_payload)
+{
+    int64_t limit = 0;
+    int64_t version = 0;
+    int err = read_version(db, &version);
+
+    /* the usual open writes nothing */
+    if (err == POSTBAG_OK && version == POSTBAG_SCHEMA_VERSION)
+        err = postbag__query_i64(db,
+            "SELECT value FROM outbox_meta WHERE key = 'max_payload'", &limit);
+    if (err != POSTBAG_OK ||
+        (version == POSTBAG_SCHEMA_VERSION &&
+            (max_payload == 0 || limit == (int64_t)max_payload)))
+        return err;
+    err = postbag__begin(db, DB_FULL);
+    if (err != POSTBAG_OK)
+        return err;
+    err = migrate(db);
+    if (err == POSTBAG_OK && max_payload != 0)
+        err = set_max_payload(db, max_payload);
+    if (err == POSTBAG_OK)
+        return postbag__commit(db);
+    postbag__rollback(db);
+    return err;
+}
+
+int postbag__schema_check(struct db *db)
+{
+    int64_t version;
+    int err = read_version(db, &version);
+
+    if (err == POSTBAG_OK && version == 0)
+        err = postbag__fail(&db->fault, POSTBAG_ESCHEMA,
+            "no outbox in the connection's main database"
+            " (it must be the file of the application's own tables,"
+            " not an attached one)");
+    return err == POSTBAG_OK ? refuse_version(db, version) : err;
+}
+
+int postbag__schema_find_dest(struct db *db, const char *dest)
+{
+    struct stmt s;
+    int err =
+        postbag__prepare(db, &s, "SELECT 1 FROM outbox_dest WHERE name = ?1");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    err = postbag__row(&s);
+    postbag__finalize(&s);
+    if (err == POSTBAG_OK)
+        return postbag__fail(&db->fault, POSTBAG_ENOTFOUND,
+            "there is no destination of that name");
+    return err == 1 ? POSTBAG_OK : err;
+}
+
+static int run_with_dest(struct db *db, const char *sql, const char *dest)
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s, sql);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    err = postbag__run(&s);
+    postbag__finalize(&s);
+    return err;
+}
+
+int postbag__schema_add_dest(struct db *db, const char *dest)
+{
+    int err = run_with_dest(db,
+        "INSERT INTO outbox_dest(name, first_seq)"
+        " VALUES (?1, ifnull((SELECT min(seq) FROM outbox), 1))"
+        " ON CONFLICT(name) DO NOTHING",
+        dest);
+
+    if (err != POSTBAG_OK || postbag__changes(db) == 0)
+        return err;
+    /* what was purged before counts as settled, in the bulk lane */
+    return run_with_dest(db,
+        "INSERT INTO outbox_cursor(dest, lane, acked, sent_hi, settled_rows,"
+        "  settled_bytes, passed)"
+        " SELECT d.name, l.lane, d.first_seq - 1, d.first_seq - 1,"
+        "  iif(l.lane = 0, d.first_seq - 1, 0), 0,"
+        "  iif(l.lane = 0, d.first_seq - 1, 0)"
+        " FROM outbox_dest d JOIN (SELECT 0 AS lane UNION ALL SELECT 1"
+        "  UNION ALL SELECT 2 UNION ALL SELECT 3) l WHERE d.name = ?1",
+        dest);
+}

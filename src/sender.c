@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* See sender.h: loading, looking, saving the cursor.  Sending is in
+ * sender_fill.c, what comes back in sender_settle.c. */
+#include "sender.h"
+
+#include <string.h>
+
+enum { LOOK_AHEAD = 4 };
+
+int postbag__sender_init(struct sender *s)
+{
+    const struct postbag_port *port = s->shared->port;
+    int err = port->boot_id(port->ctx, s->boot);
+
+    if (err == POSTBAG_OK)
+        err = postbag__window_init(&s->window, s->options.window);
+    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
+        err = postbag__lane_init(&s->lanes[i], s->options.window * LOOK_AHEAD);
+    s->allowed = s->options.window;
+    s->held_due_ms = INT64_MAX;
+    return err;
+}
+
+void postbag__sender_free(struct sender *s)
+{
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        postbag__lane_free(&s->lanes[i]);
+    postbag__window_free(&s->window);
+    postbag__arena_free(&s->row_arena);
+}
+
+int postbag__sender_look(struct sender *s)
+{
+    const struct postbag_port *port = s->shared->port;
+    struct due now = {.boot = s->boot, .ms = port->mono_us(port->ctx) / 1000};
+    int err = postbag__outbox_newest(s->outbox, &s->newest);
+
+    if (err == POSTBAG_OK)
+        err = postbag__held_stats(s->held, &s->held_stats);
+    if (err == POSTBAG_OK && s->held_stats.live > 0)
+        return postbag__held_next_due(s->held, &now, &s->held_due_ms);
+    s->held_due_ms = INT64_MAX;
+    return err;
+}
+
+int postbag__sender_load(struct sender *s)
+{
+    int64_t acked = 0;
+    int err = postbag__outbox_load(s->outbox, s->lanes);
+
+    s->unsaved_us = 0;
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (s->lanes[i].acked > acked)
+            acked = s->lanes[i].acked;
+    postbag__start_durable(s->shared, acked);
+    return postbag__sender_look(s);
+}
+
+void postbag__sender_abandon(struct sender *s)
+{
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        postbag__lane_restart(&s->lanes[i], s->lanes[i].saved, 0);
+    s->unsaved_us = 0;
+}
+
+void postbag__sender_link_up(struct sender *s, int64_t now_us)
+{
+    uint32_t most = s->options.window;
+
+    if (s->link->info.receive_max != 0 && s->link->info.receive_max < most)
+        most = s->link->info.receive_max;
+    s->allowed = most;
+    s->pause_us = 0;
+    s->progress_us = now_us;
+    postbag__window_restart(&s->window, s->link->generation);
+}
+
+void postbag__sender_link_down(struct sender *s)
+{
+    postbag__window_restart(&s->window, s->link->generation);
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        postbag__lane_release(&s->lanes[i]);
+}
+
+/* ---- saving ---- */
+
+/* A cursor that only passed other lanes' rows is not worth a write. */
+static int is_unsaved(const struct lane *l)
+{
+    return l->gain.rows != 0;
+}
+
+static int64_t unsaved_rows(const struct sender *s)
+{
+    int64_t rows = 0;
+
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        rows += s->lanes[i].gain.rows;
+    return rows;
+}
+
+/* Rows may be sent up to here: two windows ahead, so that the next save comes
+ * before the reservation is used up. */
+static int64_t reservation(
+    const struct sender *s, const struct lane *l, int64_t wanted)
+{
+    int64_t from = wanted > l->acked ? wanted : l->acked;
+
+    return from + 2 * (int64_t)s->options.window;
+}
+
+static int save_lane(struct sender *s, int i, int64_t wanted)
+{
+    struct lane *l = &s->lanes[i];
+    int err = postbag__outbox_save(s->outbox, i, l, reservation(s, l, wanted));
+
+    if (err != POSTBAG_OK || s->options.keep_s == 0 || l->gain.rows == 0)
+        return err;
+    return postbag__outbox_note_ack(
+        s->outbox, i, l->acked, s->shared->port->wall_ms(s->shared->port->ctx));
+}
+
+static void note_saved(struct sender *s, int i, int64_t wanted)
+{
+    struct lane *l = &s->lanes[i];
+    int64_t hi = reservation(s, l, wanted);
+
+    l->saved = l->acked;
+    if (hi > l->sent_hi)
+        l->sent_hi = hi;
+    s->unreported += l->gain.rows;
+    memset(&l->gain, 0, sizeof(l->gain));
+}
+
+/* One transaction for all lanes that moved, and for the one that needs a
+ * higher reservation to send up to `wanted`. */
+static int save_all(struct sender *s, int wanted_lane, int64_t wanted)
+{
+    int err = postbag__lease_begin(s->lease, DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
+        if (is_unsaved(&s->lanes[i]) || i == wanted_lane)
+            err = save_lane(s, i, i == wanted_lane ? wanted : 0);
+    if (err != POSTBAG_OK) {
+        postbag__lease_rollback(s->lease);
+        return err;
+    }
+    err = postbag__lease_commit(s->lease);
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (is_unsaved(&s->lanes[i]) || i == wanted_lane)
+            note_saved(s, i, i == wanted_lane ? wanted : 0);
+    s->unsaved_us = 0;
+    return POSTBAG_OK;
+}
+
+int postbag__sender_reserve(struct sender *s, int lane, int64_t seq)
+{
+    if (seq <= s->lanes[lane].sent_hi)
+        return POSTBAG_OK;
+    return save_all(s, lane, seq);
+}
+
+void postbag__sender_note_gain(struct sender *s)
+{
+    if (s->unsaved_us == 0 && unsaved_rows(s) != 0)
+        s->unsaved_us = s->shared->port->mono_us(s->shared->port->ctx);
+}
+
+int postbag__sender_save(struct sender *s, int64_t now_us, int force)
+{
+    int due;
+
+    if (s->unsaved_us == 0)
+        return POSTBAG_OK;
+    due = unsaved_rows(s) >= (int64_t)s->options.ack_batch ||
+          now_us - s->unsaved_us >= (int64_t)s->options.ack_delay_ms * 1000;
+    return due || force ? save_all(s, -1, 0) : POSTBAG_OK;
+}
+
+int64_t postbag__sender_take_settled(struct sender *s)
+{
+    int64_t rows = s->unreported;
+
+    s->unreported = 0;
+    return rows;
+}
+
+/* ---- questions ---- */
+
+int postbag__sender_is_stuck(const struct sender *s, int64_t now_us)
+{
+    return s->window.used > 0 &&
+           now_us - s->progress_us >= (int64_t)s->options.ack_timeout_ms * 1000;
+}
+
+int postbag__sender_has_work(const struct sender *s)
+{
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (s->lanes[i].count > 0 || s->lanes[i].scanned < s->newest)
+            return 1;
+    return s->held_stats.live > 0;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us)
+{
+    int64_t not_before = later(s->retry_us, s->pause_us);
+    int64_t at = INT64_MAX;
+
+    if (s->unsaved_us != 0)
+        at = s->unsaved_us + (int64_t)s->options.ack_delay_ms * 1000;
+    if (s->link->state != LINK_UP)
+        return at;
+    if (not_before > now_us)
+        at = earlier(at, not_before);
+    else if (s->again)
+        return now_us;
+    if (s->window.used > 0)
+        at = earlier(
+            at, s->progress_us + (int64_t)s->options.ack_timeout_ms * 1000);
+    if (s->held_due_ms != INT64_MAX)
+        at = earlier(at, later(s->held_due_ms * 1000, not_before));
+    return at;
+}

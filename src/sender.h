@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 3.  From the log to the transport and back to the cursor.
+ *
+ *   scan --> lane ring --> fetch, envelope, send --> window --> settled
+ *                 |                                                |
+ *            saved lazily <-- acked <------------------------------+
+ *
+ * Rules: nothing above sent_hi is handed to the transport; no transaction is
+ * open while the transport is called; the cursor is the settled prefix; a
+ * key has one message in flight, and none while an older one of it is held.
+ * Engine thread only.
+ */
+#ifndef POSTBAG_SRC_SENDER_H
+#define POSTBAG_SRC_SENDER_H
+
+#include "envelope.h"
+#include "held_store.h"
+#include "lease.h"
+#include "link.h"
+#include "mailbox.h"
+#include "outbox_store.h"
+#include "window.h"
+
+struct sender_options {
+    uint32_t window, window_bytes, ack_batch, ack_delay_ms, ack_timeout_ms;
+    uint32_t retry_base_ms, retry_cap_ms, max_attempts;
+    uint32_t skip_sync_before_send, keep_s;
+};
+
+struct sender {
+    struct db *db;
+    struct shared *shared;
+    const struct log *log;
+    struct lease *lease;
+    struct link *link;
+    struct outbox_store *outbox;
+    struct held_store *held;
+    struct envelope *envelope;
+    struct sender_options options;
+    uint8_t boot[16];
+
+    struct lane lanes[POSTBAG__LANES];
+    struct window window;
+    struct arena row_arena;
+    struct held_stats held_stats;
+    int64_t newest;         /* seq, as last read */
+    uint32_t allowed;       /* window now: Receive Maximum, throttling */
+    int64_t pause_us;       /* throttled: send nothing before */
+    int64_t unsaved_us;     /* when the first unsaved ack came; 0: none */
+    int64_t progress_us;    /* last PUBACK or first send */
+    int64_t held_due_ms;    /* next held row; INT64_MAX: none */
+    int64_t retry_us;       /* the database was busy or failed: not before */
+    int again;              /* a pass ended early: there is more to do now */
+    int64_t unreported;     /* rows settled and saved, for the housekeeper */
+    uint32_t delivered;     /* since start, for the live state */
+    int64_t last_puback_ms; /* wall */
+};
+
+POSTBAG_CHECK int postbag__sender_init(struct sender *s);
+void postbag__sender_free(struct sender *s);
+
+/* The lease is ours: start behind the saved cursors. */
+POSTBAG_CHECK int postbag__sender_load(struct sender *s);
+/* The database changed: look at the newest seq and at what is held. */
+POSTBAG_CHECK int postbag__sender_look(struct sender *s);
+/* The lease is lost: what is known of the log is stale. */
+void postbag__sender_abandon(struct sender *s);
+/* A new connection; or the old one is gone (every send has settled). */
+void postbag__sender_link_up(struct sender *s, int64_t now_us);
+void postbag__sender_link_down(struct sender *s);
+/* One settled send.  Errors of the database leave the row as it was. */
+POSTBAG_CHECK int postbag__sender_settle(
+    struct sender *s, const struct settled *letter, int64_t now_us);
+/* Send what the window allows. */
+POSTBAG_CHECK int postbag__sender_fill(struct sender *s, int64_t now_us);
+/* Save the cursors if they are due, or at once if force. */
+POSTBAG_CHECK int postbag__sender_save(
+    struct sender *s, int64_t now_us, int force);
+/* Between the sender's own files: allow sending up to seq (one write if the
+ * reservation is used up); start the clock of the lazy save. */
+POSTBAG_CHECK int postbag__sender_reserve(
+    struct sender *s, int lane, int64_t seq);
+void postbag__sender_note_gain(struct sender *s);
+/* Settle a row of the log by copying it to outbox_held. */
+POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
+    struct entry *e, const char *state, const char *error);
+/* The fate of a held row that can never be sent. */
+POSTBAG_CHECK int postbag__sender_bury(
+    struct sender *s, const struct row *row, const char *error);
+
+/* No PUBACK for too long? */
+int postbag__sender_is_stuck(const struct sender *s, int64_t now_us);
+/* Rows wait to be sent or settled. */
+int postbag__sender_has_work(const struct sender *s);
+/* Rows settled and saved since the last call. */
+int64_t postbag__sender_take_settled(struct sender *s);
+int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 3.  The returning half: what each settled send means for its row.  A
+ * failure of the link charges nothing; if an outcome cannot be written, the
+ * row stays as it was and is sent again.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "backoff.h"
+#include "sender.h"
+#include "verdict.h"
+
+enum { PAUSE_US = 1000 * 1000 };
+
+static const struct postbag_port *port_of(const struct sender *s)
+{
+    return s->shared->port;
+}
+
+static int64_t wall_ms(const struct sender *s)
+{
+    return port_of(s)->wall_ms(port_of(s)->ctx);
+}
+
+/* Full jitter after so many attempts; in another boot it is due at once. */
+static struct due due_after(const struct sender *s, int attempts)
+{
+    struct due due = {.boot = s->boot};
+    uint32_t bits = 0x80000000u;
+
+    (void)port_of(s)->random(port_of(s)->ctx, &bits, sizeof(bits));
+    due.ms = port_of(s)->mono_us(port_of(s)->ctx) / 1000 +
+             postbag__backoff_ms((uint32_t)attempts, s->options.retry_base_ms,
+                 s->options.retry_cap_ms, bits);
+    return due;
+}
+
+static struct due due_now(const struct sender *s)
+{
+    struct due due = {
+        .boot = s->boot, .ms = port_of(s)->mono_us(port_of(s)->ctx) / 1000};
+
+    return due;
+}
+
+/* End a transaction that did its part with err, and see what is held now. */
+static int finish(struct sender *s, int err)
+{
+    if (err != POSTBAG_OK) {
+        postbag__lease_rollback(s->lease);
+        return err;
+    }
+    err = postbag__lease_commit(s->lease);
+    return err == POSTBAG_OK ? postbag__sender_look(s) : err;
+}
+
+int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
+    const char *state, const char *error)
+{
+    int is_dead = strcmp(state, "dead") == 0;
+    struct due due = due_after(s, 1);
+    const struct hold hold = {
+        .state = state,
+        .attempts = strcmp(state, "behind") == 0 ? 0 : 1,
+        .due = strcmp(state, "retry") == 0 ? &due : NULL,
+        .error = error,
+    };
+    int err = postbag__lease_begin(s->lease, is_dead ? DB_FULL : DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__held_hold(s->held, e->seq, &hold, wall_ms(s));
+    err = finish(s, err);
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__lane_settle(&s->lanes[lane], e, OUTCOME_HELD);
+    postbag__sender_note_gain(s);
+    return POSTBAG_OK;
+}
+
+int postbag__sender_bury(
+    struct sender *s, const struct row *row, const char *error)
+{
+    struct due due = due_now(s);
+    int err = postbag__lease_begin(s->lease, DB_FULL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__held_bury(s->held, row->seq, error, wall_ms(s));
+    if (err == POSTBAG_OK)
+        err = postbag__held_release(s->held, row->key, row->priority, &due);
+    return finish(s, err);
+}
+
+/* ---- rows of outbox_held ---- */
+
+static int held_delivered(struct sender *s, const struct row *row)
+{
+    struct due due = due_now(s);
+    int err = postbag__lease_begin(s->lease, DB_FULL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__held_deliver(s->held, row->seq, row->priority);
+    if (err == POSTBAG_OK)
+        err = postbag__held_release(s->held, row->key, row->priority, &due);
+    return finish(s, err);
+}
+
+static int held_refused(
+    struct sender *s, const struct row *row, int attempts, const char *error)
+{
+    struct due due = due_after(s, attempts + 1);
+    int err = postbag__lease_begin(s->lease, DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    return finish(s, postbag__held_again(s->held, row->seq, &due, error));
+}
+
+/* ---- by outcome ---- */
+
+static void describe(char *out, size_t size, int reason)
+{
+    (void)snprintf(out, size, "refused: %s (0x%02x)",
+        postbag__reason_text(reason), (unsigned)reason & 0xffu);
+}
+
+static int is_over(const struct sender *s, int attempts, int reason)
+{
+    return postbag__verdict(reason) == VERDICT_DEAD ||
+           attempts >= (int)s->options.max_attempts;
+}
+
+static int settle_held(
+    struct sender *s, const struct slot *slot, const struct settled *letter)
+{
+    struct row row;
+    char error[80];
+    int attempts = 0;
+    int err =
+        postbag__held_fetch(s->held, slot->seq, &s->row_arena, &row, &attempts);
+
+    if (err != 1)
+        return err; /* an operator removed it: nothing to record */
+    if (letter->err == POSTBAG_OK)
+        return held_delivered(s, &row);
+    describe(error, sizeof(error), letter->reason);
+    if (is_over(s, attempts + 1, letter->reason))
+        return postbag__sender_bury(s, &row, error);
+    return held_refused(s, &row, attempts, error);
+}
+
+static int settle_log(
+    struct sender *s, const struct slot *slot, const struct settled *letter)
+{
+    struct lane *l = &s->lanes[slot->lane];
+    struct entry *e = postbag__lane_find(l, slot->seq);
+    char error[80];
+
+    if (e == NULL || e->state != ENTRY_FLYING)
+        return POSTBAG_OK;
+    if (letter->err == POSTBAG_OK) {
+        postbag__lane_settle(l, e, OUTCOME_DELIVERED);
+        postbag__sender_note_gain(s);
+        return POSTBAG_OK;
+    }
+    e->state = ENTRY_READY;
+    describe(error, sizeof(error), letter->reason);
+    return postbag__sender_hold(s, slot->lane, e,
+        is_over(s, 1, letter->reason) ? "dead" : "retry", error);
+}
+
+static void throttle(struct sender *s, int64_t now_us)
+{
+    s->allowed = s->allowed > 1 ? s->allowed / 2 : 1;
+    s->pause_us = now_us + PAUSE_US;
+}
+
+static uint32_t full_window(const struct sender *s)
+{
+    uint32_t theirs = s->link->info.receive_max;
+
+    return theirs != 0 && theirs < s->options.window ? theirs
+                                                     : s->options.window;
+}
+
+static void note_puback(struct sender *s)
+{
+    s->delivered++;
+    s->last_puback_ms = wall_ms(s);
+    s->link->proved = 1;
+    if (s->allowed < full_window(s))
+        s->allowed++;
+}
+
+/* The row goes back to where it was. */
+static void put_back(struct sender *s, const struct slot *slot)
+{
+    struct entry *e;
+
+    if (slot->is_held)
+        return;
+    e = postbag__lane_find(&s->lanes[slot->lane], slot->seq);
+    if (e != NULL && e->state == ENTRY_FLYING)
+        e->state = ENTRY_READY;
+}
+
+int postbag__sender_settle(
+    struct sender *s, const struct settled *letter, int64_t now_us)
+{
+    struct slot *taken = postbag__window_of(&s->window, letter->token);
+    struct slot slot;
+
+    if (taken == NULL)
+        return POSTBAG_OK; /* an answer of an older connection */
+    slot = *taken;
+    postbag__window_give_back(&s->window, taken);
+    s->progress_us = now_us;
+    if (letter->err == POSTBAG_OK)
+        note_puback(s);
+    else if (letter->err != POSTBAG_EREFUSED ||
+             postbag__verdict(letter->reason) == VERDICT_THROTTLE) {
+        put_back(s, &slot);
+        if (letter->err == POSTBAG_EREFUSED)
+            throttle(s, now_us);
+        return POSTBAG_OK;
+    }
+    return slot.is_held ? settle_held(s, &slot, letter)
+                        : settle_log(s, &slot, letter);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Status.  Rows put are the newest seq, since the log is dense; bytes put are
+ * the last running total and the few rows after it; what is settled stands
+ * beside the cursors.  Nothing here walks the backlog.  Any thread, on its
+ * own connection.
+ */
+#include "status_store.h"
+
+#include <string.h>
+
+#include "error.h"
+
+enum {
+    LANES = 4,
+    /* how far to look for the oldest pending row that is ours */
+    LOOK_ROWS = 10000,
+    RATE_WINDOW_MS = 10000,
+    RATE_LEAST_MS = 100
+};
+
+/* When a row was put: columns created_ms, boot, mono_ms from `col` on. */
+static int64_t age_of(struct stmt *s, int col, const struct moment *now)
+{
+    size_t len;
+    const void *boot = postbag__col_bytes(s, col + 1, &len);
+    int64_t age;
+
+    if (len == sizeof(now->boot) && !postbag__col_is_null(s, col + 2) &&
+        memcmp(boot, now->boot, len) == 0)
+        age = now->mono_ms - postbag__col_i64(s, col + 2);
+    else
+        age = now->wall_ms - postbag__col_i64(s, col);
+    return age < 0 ? 0 : age;
+}
+
+/* Run a prepared one-row query; its columns, in order, to where `to` says. */
+static int read_row(struct stmt *s, int64_t *const *to, int count)
+{
+    int err = postbag__row(s);
+
+    for (int i = 0; err == 1 && i < count; i++)
+        *to[i] = postbag__col_i64(s, i);
+    postbag__finalize(s);
+    return err == 1 ? POSTBAG_OK : err;
+}
+
+/* ---- one destination ---- */
+
+static int read_lease(struct db *db, const char *dest, const struct moment *now,
+    struct postbag_status *out)
+{
+    struct stmt s;
+    const void *bytes;
+    size_t len;
+    int err = postbag__prepare(db, &s,
+        "SELECT epoch, owner, boot, lease_until FROM outbox_dest"
+        " WHERE name = ?1");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    err = postbag__row(&s);
+    if (err == POSTBAG_OK)
+        err = postbag__fail(&db->fault, POSTBAG_ENOTFOUND,
+            "there is no destination of that name");
+    if (err != 1)
+        goto out;
+    err = POSTBAG_OK;
+    out->epoch = postbag__col_i64(&s, 0);
+    bytes = postbag__col_bytes(&s, 1, &len);
+    if (len == 0)
+        goto out;
+    memcpy(out->owner, bytes, len < sizeof(out->owner) ? len : 16);
+    bytes = postbag__col_bytes(&s, 2, &len);
+    out->lease = POSTBAG_LEASE_OLD_BOOT;
+    if (len != sizeof(now->boot) || memcmp(bytes, now->boot, len) != 0)
+        goto out;
+    out->lease_left_ms = postbag__col_i64(&s, 3) - now->mono_ms;
+    out->lease =
+        out->lease_left_ms > 0 ? POSTBAG_LEASE_VALID : POSTBAG_LEASE_EXPIRED;
+out:
+    postbag__finalize(&s);
+    return err;
+}
+
+static int read_put(struct db *db, struct postbag_status *out)
+{
+    int64_t counted;
+    int err = postbag__query_i64(
+        db, "SELECT ifnull(max(seq), 0) FROM outbox", &out->put);
+
+    if (err == POSTBAG_OK)
+        err = postbag__query_i64(db,
+            "SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1", &counted);
+    if (err == POSTBAG_OK)
+        err = postbag__query_i64(db,
+            "SELECT ifnull(sum(length(CAST(topic AS BLOB))"
+            "  + length(CAST(payload AS BLOB))), 0) FROM outbox"
+            " WHERE seq > (SELECT max(seq) FROM outbox_sum)",
+            &out->put_bytes);
+    if (err == POSTBAG_OK)
+        out->put_bytes += counted;
+    return err;
+}
+
+static int read_settled(
+    struct db *db, const char *dest, struct postbag_status *out)
+{
+    int64_t rows = 0;
+    int64_t bytes = 0;
+    int64_t *const to[] = {
+        &rows, &bytes, &out->delivered, &out->dropped, &out->passed};
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "SELECT sum(settled_rows), sum(settled_bytes), sum(delivered),"
+        " sum(dropped), sum(passed) FROM outbox_cursor WHERE dest = ?1");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    err = read_row(&s, to, 5);
+    out->pending = out->put - rows;
+    out->pending_bytes = out->put_bytes > bytes ? out->put_bytes - bytes : 0;
+    return err;
+}
+
+/* A row that was held ahead of the cursor still counts as pending. */
+static int read_held(
+    struct db *db, const char *dest, struct postbag_status *out)
+{
+    int64_t *const to[] = {
+        &out->held_retry, &out->held_behind, &out->held_suspect, &out->dead};
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "SELECT count(*) FILTER (WHERE state = 'retry'),"
+        " count(*) FILTER (WHERE state = 'behind'),"
+        " count(*) FILTER (WHERE state = 'suspect'),"
+        " count(*) FILTER (WHERE state = 'dead')"
+        " FROM outbox_held h JOIN outbox_cursor c"
+        " ON c.dest = h.dest AND c.lane = h.priority AND h.seq <= c.acked"
+        " WHERE h.dest = ?1");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    err = read_row(&s, to, 4);
+    out->held = out->held_retry + out->held_behind + out->held_suspect;
+    return err;
+}
+
+/*
+ * Per lane: the oldest row behind the cursor, and how many the relay has
+ * reserved.  "priority > 0" must stand there literally, or the index of
+ * urgent rows is not used.
+ */
+#define BULK " AND priority = ?2"
+#define URGENT " AND priority = ?2 AND priority > 0"
+#define CURSOR(column) \
+    "(SELECT " #column " FROM outbox_cursor WHERE dest = ?1 AND lane = ?2)"
+#define OURS " (dest IS NULL OR dest = ?1)"
+#define OLDEST(lane) \
+    "SELECT created_ms, boot, mono_ms FROM (SELECT created_ms, boot," \
+    "  mono_ms, dest FROM outbox WHERE seq > " CURSOR(acked) lane \
+        "  ORDER BY seq LIMIT ?3) WHERE" OURS " LIMIT 1"
+#define RESERVED(lane) \
+    "SELECT count(*) FROM outbox WHERE seq > " CURSOR( \
+        acked) " AND seq <= " CURSOR(sent_hi) lane " AND" OURS
+
+static int prepare_lane(
+    struct db *db, struct stmt *s, const char *sql, const char *dest, int lane)
+{
+    int err = postbag__prepare(db, s, sql);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(s, 1, dest);
+    postbag__bind_i64(s, 2, lane);
+    return POSTBAG_OK;
+}
+
+static int read_oldest(struct db *db, const char *dest, int lane,
+    const struct moment *now, struct postbag_status *out)
+{
+    struct stmt s;
+    int64_t age;
+    int err = prepare_lane(
+        db, &s, lane == 0 ? OLDEST(BULK) : OLDEST(URGENT), dest, lane);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(&s, 3, LOOK_ROWS);
+    err = postbag__row(&s);
+    if (err == 1) {
+        age = age_of(&s, 0, now);
+        if (out->oldest_ms == 0 || age > out->oldest_age_ms) {
+            out->oldest_ms = postbag__col_i64(&s, 0);
+            out->oldest_age_ms = age;
+        }
+        err = POSTBAG_OK;
+    }
+    postbag__finalize(&s);
+    return err;
+}
+
+static int read_reserved(
+    struct db *db, const char *dest, int lane, struct postbag_status *out)
+{
+    struct stmt s;
+    int64_t n = 0;
+    int64_t *const to[] = {&n};
+    int err = prepare_lane(
+        db, &s, lane == 0 ? RESERVED(BULK) : RESERVED(URGENT), dest, lane);
+
+    if (err == POSTBAG_OK)
+        err = read_row(&s, to, 1);
+    out->sending += n;
+    return err;
+}
+
+/* ---- rate of puts ---- */
+
+static int64_t per_1000_s(int64_t rows, int64_t ms)
+{
+    return rows * 1000000 / ms;
+}
+
+/*
+ * The log is dense, so one row with its age tells how many came since.  Step
+ * back 1, 2, 4 ... rows until one is old enough.  A burst after long silence
+ * would drown in the silence: what came within the window counts at least.
+ */
+static int walk_back(
+    struct stmt *s, const struct moment *now, int64_t put, int64_t *rate)
+{
+    int64_t young = 0;
+    int64_t young_age = 0;
+    int err = POSTBAG_OK;
+
+    for (int64_t back = 0; back < put; back = back == 0 ? 1 : 2 * back) {
+        int64_t rows;
+        int64_t age;
+
+        postbag__bind_i64(s, 1, put - back);
+        err = postbag__row(s);
+        if (err != 1)
+            break;
+        rows = put - postbag__col_i64(s, 0);
+        age = age_of(s, 1, now);
+        postbag__reset(s);
+        if (age >= RATE_WINDOW_MS) {
+            int64_t least = per_1000_s(young, RATE_WINDOW_MS);
+
+            *rate = per_1000_s(rows, age);
+            *rate = *rate < least ? least : *rate;
+            return POSTBAG_OK;
+        }
+        young = rows;
+        young_age = age;
+    }
+    *rate = young_age < RATE_LEAST_MS ? -1 : per_1000_s(young, young_age);
+    return err < 0 ? err : POSTBAG_OK;
+}
+
+static int read_rate(
+    struct db *db, const struct moment *now, struct postbag_status *out)
+{
+    struct stmt s;
+    int err;
+
+    if (out->put == 0)
+        return POSTBAG_OK;
+    err = postbag__prepare(db, &s,
+        "SELECT seq, created_ms, boot, mono_ms FROM outbox"
+        " WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1");
+    if (err != POSTBAG_OK)
+        return err;
+    err = walk_back(&s, now, out->put, &out->put_rate_milli);
+    postbag__finalize(&s);
+    return err;
+}
+
+int postbag__status_read(struct db *db, const char *dest,
+    const struct moment *now, struct postbag_status *out)
+{
+    int err = read_lease(db, dest, now, out);
+
+    if (err == POSTBAG_OK)
+        err = read_put(db, out);
+    if (err == POSTBAG_OK)
+        err = read_settled(db, dest, out);
+    if (err == POSTBAG_OK)
+        err = read_held(db, dest, out);
+    for (int lane = 0; lane < LANES && err == POSTBAG_OK; lane++) {
+        err = read_oldest(db, dest, lane, now, out);
+        if (err == POSTBAG_OK)
+            err = read_reserved(db, dest, lane, out);
+    }
+    if (err == POSTBAG_OK)
+        err = read_rate(db, now, out);
+    out->ledger_gap = out->put - (out->delivered + out->pending + out->held +
+                                     out->dead + out->dropped + out->passed);
+    return err;
+}
+
+/* ---- the file ---- */
+
+static int read_inbox(struct db *db, struct postbag_database *out)
+{
+    int64_t *const to[] = {&out->inbox_due, &out->inbox_deferred,
+        &out->inbox_done, &out->inbox_dead};
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "SELECT count(*) FILTER (WHERE state = 'due'),"
+        " count(*) FILTER (WHERE state = 'deferred'),"
+        " count(*) FILTER (WHERE state = 'done'),"
+        " count(*) FILTER (WHERE state = 'dead') FROM inbox");
+
+    return err == POSTBAG_OK ? read_row(&s, to, 4) : err;
+}
+
+static int read_meta(struct db *db, const char *key, int64_t *out)
+{
+    int64_t *const to[] = {out};
+    struct stmt s;
+    int err = postbag__prepare(
+        db, &s, "SELECT value FROM outbox_meta WHERE key = ?1");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, key);
+    return read_row(&s, to, 1);
+}
+
+int postbag__database_read(struct db *db, struct postbag_database *out)
+{
+    int64_t pages = 0;
+    int64_t free_pages = 0;
+    int err = read_meta(db, "schema_version", &out->schema_version);
+
+    if (err == POSTBAG_OK)
+        err = read_meta(db, "max_payload", &out->max_payload);
+    if (err == POSTBAG_OK)
+        err = postbag__db_pragma(db, "main.page_size", &out->page_bytes);
+    if (err == POSTBAG_OK)
+        err = postbag__db_pragma(db, "main.page_count", &pages);
+    if (err == POSTBAG_OK)
+        err = postbag__db_pragma(db, "main.freelist_count", &free_pages);
+    if (err == POSTBAG_OK)
+        err = postbag__wal_bytes(db, &out->wal_bytes);
+    if (err == POSTBAG_OK)
+        err = read_inbox(db, out);
+    out->db_bytes = pages * out->page_bytes;
+    out->free_bytes = free_pages * out->page_bytes;
+    return err;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Floor 0.  Which bytes are UTF-8 text (RFC 3629), pure. */
+#ifndef POSTBAG_SRC_UTF8_H
+#define POSTBAG_SRC_UTF8_H
+
+#include <stddef.h>
+
+/* 1 if the bytes are well-formed UTF-8 without NUL, as MQTT wants strings;
+ * the empty text is. */
+int postbag__utf8_is_valid(const char *text, size_t len);
+/* 1 if such text also has none of the characters that MQTT advises against
+ * (5, 1.5.4): control characters and non-characters.  mosquitto hangs up on a
+ * topic or property that has one. */
+int postbag__utf8_is_mqtt_string(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A port without time: the test moves the clocks, random numbers come from a
+ * seed, and each function fails when told to.  Locks and files are the Linux
+ * port's, so that two owners exclude each other as two processes do.  One
+ * thread.
+ */
+#ifndef POSTBAG_TEST_SIM_PORT_H
+#define POSTBAG_TEST_SIM_PORT_H
+
+#include "postbag/port.h"
+
+/* What can fail; `calls` and `fails` are indexed by it. */
+enum sim_call {
+    SIM_BOOT_ID,
+    SIM_RANDOM,
+    SIM_UUID,
+    SIM_WAKE_NEW,
+    SIM_WAKE_WATCH,
+    SIM_WAKE,
+    SIM_GATE_NEW,
+    SIM_GATE_ENTER,
+    SIM_LOCK_FILE,
+    SIM_REPLACE_FILE,
+    SIM_STORAGE_CHECK,
+    SIM_CALLS
+};
+
+struct sim_port {
+    struct postbag_port port; /* what the code under test gets */
+    int64_t wall_ms, mono_us;
+    uint8_t boot;  /* each byte of the boot id */
+    uint64_t seed; /* state of the generator */
+    /* random bytes are all this instead; -1: from the seed */
+    int random_byte;
+    int fails[SIM_CALLS];      /* the error to return; 0: work */
+    unsigned calls[SIM_CALLS]; /* made so far, failed ones too */
+    int open_gates;            /* held now, of all gates */
+    /* called once, by the next gate_enter: what happens in between */
+    void (*at_gate)(void *ctx);
+    void *at_gate_ctx;
+    char watched[160]; /* path of the last wake_watch */
+    unsigned is_woken; /* wake() was called since the last look */
+};
+
+/* 2027-01-15, one minute after boot. */
+void sim_port_init(struct sim_port *s);
+/* Both clocks. */
+void sim_pass_ms(struct sim_port *s, int64_t ms);
+
+#endif

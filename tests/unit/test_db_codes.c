@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* SQLite's result codes, told in ours. */
+#include <sqlite3.h>
+
+#include "db.h"
+#include "unit.h"
+
+static void test_codes_of_sqlite_have_their_error(void **state)
+{
+    static const struct {
+        int rc, err;
+    } all[] = {
+        {SQLITE_OK, POSTBAG_OK},
+        {SQLITE_ROW, POSTBAG_OK},
+        {SQLITE_DONE, POSTBAG_OK},
+        {SQLITE_BUSY, POSTBAG_EBUSY},
+        {SQLITE_BUSY_SNAPSHOT, POSTBAG_EBUSY},
+        {SQLITE_LOCKED, POSTBAG_EBUSY},
+        {SQLITE_FULL, POSTBAG_ENOSPC},
+        {SQLITE_NOMEM, POSTBAG_ENOMEM},
+        {SQLITE_IOERR_NOMEM, POSTBAG_ENOMEM},
+        {SQLITE_IOERR, POSTBAG_EIO},
+        {SQLITE_IOERR_FSYNC, POSTBAG_EIO},
+        {SQLITE_CANTOPEN, POSTBAG_EIO},
+        {SQLITE_READONLY, POSTBAG_EIO},
+        {SQLITE_PERM, POSTBAG_EIO},
+        {SQLITE_TOOBIG, POSTBAG_ETOOBIG},
+        {SQLITE_CONSTRAINT, POSTBAG_EINVAL},
+        {SQLITE_CORRUPT, POSTBAG_ECORRUPT},
+        {SQLITE_NOTADB, POSTBAG_ECORRUPT},
+        {SQLITE_INTERRUPT, POSTBAG_EAGAIN},
+        {SQLITE_ABORT, POSTBAG_EAGAIN},
+        {SQLITE_ERROR, POSTBAG_ESCHEMA},
+        {SQLITE_SCHEMA, POSTBAG_ESCHEMA},
+        {SQLITE_AUTH, POSTBAG_ESTATE},
+        {SQLITE_MISUSE, POSTBAG_EINVAL},
+        {SQLITE_RANGE, POSTBAG_EINVAL},
+        {SQLITE_MISMATCH, POSTBAG_EINVAL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct db db = {.handle = NULL};
+
+        assert_int_equal(postbag__db_fault(&db, all[i].rc), all[i].err);
+        assert_int_equal(db.fault.code, all[i].err);
+        if (all[i].err != POSTBAG_OK) {
+            assert_int_equal(db.fault.cause, all[i].rc);
+            assert_int_not_equal(db.fault.text[0], '\0');
+        }
+    }
+}
+
+/* What RAISE(ABORT) of our trigger says decides. */
+static void test_codes_of_constraints_go_by_their_text(void **state)
+{
+    static const struct {
+        const char *text;
+        int err;
+    } all[] = {
+        {"postbag: outbox is full", POSTBAG_EFULL},
+        {"postbag: payload is larger than max_payload", POSTBAG_ETOOBIG},
+        {"postbag: topic must be text", POSTBAG_EINVAL},
+    };
+    struct db db = {.handle = NULL};
+
+    (void)state;
+    assert_int_equal(sqlite3_open(":memory:", &db.handle), SQLITE_OK);
+    assert_ok(postbag__exec(&db, "CREATE TABLE x(a)"));
+    for (size_t i = 0; i < COUNT(all); i++) {
+        char sql[200];
+
+        (void)snprintf(sql, sizeof(sql),
+            "DROP TRIGGER IF EXISTS t; CREATE TRIGGER t BEFORE INSERT ON x"
+            " BEGIN SELECT RAISE(ABORT, '%s'); END",
+            all[i].text);
+        assert_ok(postbag__exec(&db, sql));
+        assert_int_equal(
+            postbag__exec(&db, "INSERT INTO x VALUES (1)"), all[i].err);
+        assert_string_equal(db.fault.text, all[i].text);
+        assert_int_equal(db.fault.cause, SQLITE_CONSTRAINT_TRIGGER);
+    }
+    (void)sqlite3_close(db.handle);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_codes_of_sqlite_have_their_error),
+        cmocka_unit_test(test_codes_of_constraints_go_by_their_text),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

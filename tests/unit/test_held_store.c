@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* The SQL of held rows: copies that outlive the log, due times, keys. */
+#include "held_store.h"
+
+#include <stdlib.h>
+
+#include "tempdb.h"
+#include "unit.h"
+
+struct shelf {
+    struct tempdb t;
+    struct db db;
+    struct held_store h;
+    struct arena arena;
+    struct row row;
+    int attempts;
+};
+
+static const uint8_t boot[16] = {1};
+static const uint8_t other_boot[16] = {2};
+
+static struct due at(int64_t ms)
+{
+    const struct due due = {.boot = boot, .ms = ms};
+
+    return due;
+}
+
+static int set_up(void **state)
+{
+    struct shelf *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    tempdb_make_outbox(&s->t);
+    sql_run(s->t.app, "INSERT INTO outbox(topic, payload, key, priority)"
+                      " VALUES ('1', 'p1', 'a', 0), ('2', 'p2', 'a', 0),"
+                      " ('3', 'p3', 'b', 0), ('4', 'p4', 'a', 1),"
+                      " ('5', 'p5', NULL, 0), ('6', 'p6', 'a', 0)");
+    assert_ok(postbag__db_open(&s->db, s->t.path, DB_WRITE, DB_NORMAL, 0));
+    assert_ok(postbag__held_open(&s->h, &s->db, "main"));
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct shelf *s = *state;
+
+    postbag__arena_free(&s->arena);
+    postbag__held_close(&s->h);
+    postbag__db_close(&s->db);
+    tempdb_remove(&s->t);
+    free(s);
+    return 0;
+}
+
+static void hold(struct shelf *s, int64_t seq, const char *name, int64_t ms)
+{
+    const struct due due = at(ms);
+    const struct hold h = {.state = name,
+        .attempts = 1,
+        .due = strcmp(name, "retry") == 0 ? &due : NULL,
+        .error = "why"};
+
+    assert_ok(postbag__held_hold(&s->h, seq, &h, 77));
+}
+
+static const char *states(struct shelf *s)
+{
+    return sql_text(
+        s->t.app, "SELECT seq, state, attempts FROM outbox_held ORDER BY seq");
+}
+
+/* seqs that are due, in the order in which they come */
+static const char *due_at(struct shelf *s, const struct due *now)
+{
+    static char out[100];
+    size_t used = 0;
+    int64_t after = 0;
+    int err;
+
+    out[0] = '\0';
+    while ((err = postbag__held_due(
+                &s->h, after, now, &s->arena, &s->row, &s->attempts)) == 1) {
+        after = s->row.seq;
+        used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%d",
+            used == 0 ? "" : " ", (int)after);
+    }
+    assert_ok(err);
+    return out;
+}
+
+static void test_held_copy_outlives_the_log(void **state)
+{
+    struct shelf *s = *state;
+
+    hold(s, 1, "retry", 500);
+    sql_run(s->t.app, "DELETE FROM outbox WHERE seq = 1");
+    assert_int_equal(
+        postbag__held_fetch(&s->h, 1, &s->arena, &s->row, &s->attempts), 1);
+    assert_string_equal(s->row.topic, "1");
+    assert_memory_equal(s->row.payload, "p1", 2);
+    assert_string_equal(s->row.key, "a");
+    assert_int_equal(s->attempts, 1);
+    assert_int_equal(
+        postbag__held_fetch(&s->h, 9, &s->arena, &s->row, &s->attempts), 0);
+}
+
+static void test_held_twice_is_held_once(void **state)
+{
+    struct shelf *s = *state;
+
+    hold(s, 1, "retry", 500);
+    hold(s, 1, "dead", 0);
+    assert_string_equal(states(s), "1|retry|1");
+    assert_int_equal(postbag__held_exists(&s->h, 1), 1);
+    assert_int_equal(postbag__held_exists(&s->h, 2), 0);
+}
+
+static void test_held_stats_count_what_is_still_to_be_sent(void **state)
+{
+    struct shelf *s = *state;
+    struct held_stats stats;
+
+    assert_ok(postbag__held_stats(&s->h, &stats));
+    assert_int_equal(stats.newest, 0);
+    assert_int_equal(stats.live, 0);
+    hold(s, 1, "retry", 500);
+    hold(s, 2, "behind", 0);
+    hold(s, 5, "dead", 0);
+    assert_ok(postbag__held_stats(&s->h, &stats));
+    assert_int_equal(stats.newest, 5);
+    assert_int_equal(stats.live, 2);
+}
+
+static void test_held_key_holds_back_later_rows_of_its_lane_only(void **state)
+{
+    struct shelf *s = *state;
+
+    hold(s, 2, "retry", 500);
+    assert_int_equal(postbag__held_key_is_held(&s->h, 6), 1);
+    assert_int_equal(postbag__held_key_is_held(&s->h, 1), 0); /* older */
+    assert_int_equal(postbag__held_key_is_held(&s->h, 3), 0); /* key b */
+    assert_int_equal(postbag__held_key_is_held(&s->h, 4), 0); /* lane 1 */
+    assert_int_equal(postbag__held_key_is_held(&s->h, 5), 0); /* no key */
+    assert_ok(postbag__held_bury(&s->h, 2, "no", 88));
+    assert_int_equal(postbag__held_key_is_held(&s->h, 6), 0); /* dead */
+}
+
+static void test_held_rows_come_due_by_boot_and_time(void **state)
+{
+    struct shelf *s = *state;
+    struct due now = at(500);
+    const struct due rebooted = {.boot = other_boot, .ms = 1};
+
+    hold(s, 1, "retry", 500);
+    hold(s, 3, "retry", 700);
+    hold(s, 5, "retry", 300);
+    hold(s, 6, "behind", 0);
+    assert_string_equal(due_at(s, &now), "1 5");
+    now = at(299);
+    assert_string_equal(due_at(s, &now), "");
+    assert_string_equal(due_at(s, &rebooted), "1 3 5");
+}
+
+static void test_held_next_due_is_the_earliest(void **state)
+{
+    struct shelf *s = *state;
+    struct due now = at(100);
+    const struct due rebooted = {.boot = other_boot, .ms = 1};
+    int64_t ms;
+
+    assert_ok(postbag__held_next_due(&s->h, &now, &ms));
+    assert_int_equal(ms, INT64_MAX);
+    hold(s, 1, "retry", 500);
+    hold(s, 3, "retry", 400);
+    hold(s, 5, "dead", 0);
+    assert_ok(postbag__held_next_due(&s->h, &now, &ms));
+    assert_int_equal(ms, 400);
+    assert_ok(postbag__held_next_due(&s->h, &rebooted, &ms));
+    assert_int_equal(ms, 1); /* now */
+}
+
+static void test_held_again_charges_and_plans(void **state)
+{
+    struct shelf *s = *state;
+    const struct due later = at(900);
+    int64_t ms;
+
+    hold(s, 1, "retry", 500);
+    assert_ok(postbag__held_again(&s->h, 1, &later, "still no"));
+    assert_string_equal(states(s), "1|retry|2");
+    assert_string_equal(
+        sql_text(s->t.app, "SELECT error FROM outbox_held"), "still no");
+    assert_ok(postbag__held_next_due(&s->h, &later, &ms));
+    assert_int_equal(ms, 900);
+}
+
+static void test_held_release_wakes_the_oldest_behind(void **state)
+{
+    struct shelf *s = *state;
+    const struct due now = at(600);
+
+    hold(s, 1, "retry", 500);
+    hold(s, 2, "behind", 0);
+    hold(s, 6, "behind", 0);
+    assert_ok(postbag__held_release(&s->h, "a", 0, &now));
+    assert_string_equal(states(s), "1|retry|1 2|behind|1 6|behind|1");
+    assert_ok(postbag__held_bury(&s->h, 1, "no", 88));
+    assert_ok(postbag__held_release(&s->h, NULL, 0, &now));
+    assert_ok(postbag__held_release(&s->h, "a", 1, &now));
+    assert_ok(postbag__held_release(&s->h, "b", 0, &now));
+    assert_string_equal(states(s), "1|dead|2 2|behind|1 6|behind|1");
+    assert_ok(postbag__held_release(&s->h, "a", 0, &now));
+    assert_string_equal(states(s), "1|dead|2 2|retry|1 6|behind|1");
+    assert_string_equal(due_at(s, &now), "2");
+}
+
+static void test_held_deliver_removes_and_counts_once(void **state)
+{
+    struct shelf *s = *state;
+    static const char counted[] =
+        "SELECT delivered FROM outbox_cursor WHERE lane = 1";
+
+    hold(s, 4, "retry", 500);
+    assert_ok(postbag__held_deliver(&s->h, 4, 1));
+    assert_string_equal(states(s), "");
+    assert_int_equal(sql_get(s->t.app, counted), 1);
+    assert_ok(postbag__held_deliver(&s->h, 4, 1));
+    assert_int_equal(sql_get(s->t.app, counted), 1);
+}
+
+static void test_held_dead_row_tells_when_and_why(void **state)
+{
+    struct shelf *s = *state;
+
+    hold(s, 1, "retry", 500);
+    hold(s, 3, "dead", 0);
+    assert_ok(postbag__held_bury(&s->h, 1, "no", 88));
+    assert_string_equal(sql_text(s->t.app, "SELECT seq, error, held_ms, dead_ms"
+                                           " FROM outbox_held ORDER BY seq"),
+        "1|no|77|88 3|why|77|77");
+}
+
+static void test_held_rows_of_other_destinations_are_not_seen(void **state)
+{
+    struct shelf *s = *state;
+    struct held_store cloud;
+    struct held_stats stats;
+    const struct due now = at(900);
+
+    hold(s, 1, "retry", 500);
+    assert_ok(postbag__held_open(&cloud, &s->db, "cloud"));
+    assert_ok(postbag__held_stats(&cloud, &stats));
+    assert_int_equal(stats.live, 0);
+    assert_int_equal(postbag__held_exists(&cloud, 1), 0);
+    assert_int_equal(postbag__held_key_is_held(&cloud, 2), 0);
+    assert_int_equal(
+        postbag__held_due(&cloud, 0, &now, &s->arena, &s->row, &s->attempts),
+        0);
+    postbag__held_close(&cloud);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_IN(test_held_copy_outlives_the_log),
+        TEST_IN(test_held_twice_is_held_once),
+        TEST_IN(test_held_stats_count_what_is_still_to_be_sent),
+        TEST_IN(test_held_key_holds_back_later_rows_of_its_lane_only),
+        TEST_IN(test_held_rows_come_due_by_boot_and_time),
+        TEST_IN(test_held_next_due_is_the_earliest),
+        TEST_IN(test_held_again_charges_and_plans),
+        TEST_IN(test_held_release_wakes_the_oldest_behind),
+        TEST_IN(test_held_deliver_removes_and_counts_once),
+        TEST_IN(test_held_dead_row_tells_when_and_why),
+        TEST_IN(test_held_rows_of_other_destinations_are_not_seen),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* Which done commands are forgotten, and when. */
+#include "temp_db.h"
+
+#include "inbox_purge.h"
+
+#define NOW INT64_C(1800000000000)
+#define HOUR INT64_C(3600000)
+
+struct world {
+    struct temp_db t;
+    struct inbox_sweep sweep;
+};
+
+static int set_up(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+
+    temp_db_open(&w->t);
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+
+    temp_db_close(&w->t);
+    free(w);
+    return 0;
+}
+
+static void put(struct world *w, int n, const char *rows_state, int64_t at)
+{
+    char sql[400];
+
+    (void)snprintf(sql, sizeof(sql),
+        "INSERT INTO inbox(consumer, id, state, received_ms, processed_ms)"
+        " WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL"
+        "  SELECT i + 1 FROM n WHERE i < %d)"
+        " SELECT 'c', randomblob(8), '%s', %lld, %lld FROM n",
+        n, rows_state, (long long)at, (long long)at);
+    temp_db_run(&w->t, sql);
+}
+
+/* Sweep to the end at a time; returns how many rows went. */
+static int64_t purge(struct world *w, int64_t now, int64_t rows)
+{
+    const struct inbox_purge p = {.wall_ms = now, .keep_ms = HOUR, rows};
+    int64_t sum = 0;
+    int more = 1;
+
+    while (more) {
+        int64_t deleted;
+
+        assert_int_equal(
+            postbag__inbox_purge(&w->t.db, &w->sweep, &p, &deleted, &more),
+            POSTBAG_OK);
+        assert_true(deleted <= rows);
+        sum += deleted;
+    }
+    return sum;
+}
+
+static void test_inbox_purge_old_done_rows_go(void **state)
+{
+    struct world *w = *state;
+
+    put(w, 30, "done", NOW - 2 * HOUR);
+    put(w, 10, "done", NOW - HOUR / 2);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    assert_int_equal(purge(w, NOW, 7), 30);
+    assert_int_equal(temp_db_get(&w->t, "SELECT min(arrival) FROM inbox"), 31);
+    assert_int_equal(purge(w, NOW, 7), 0);
+    assert_int_equal(purge(w, NOW + HOUR, 7), 10);
+}
+
+static void test_inbox_purge_unfinished_and_dead_rows_stay(void **state)
+{
+    struct world *w = *state;
+
+    put(w, 5, "due", NOW - 2 * HOUR);
+    put(w, 5, "deferred", NOW - 2 * HOUR);
+    put(w, 5, "dead", NOW - 2 * HOUR);
+    put(w, 5, "done", NOW - 2 * HOUR);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    assert_int_equal(purge(w, NOW, 100), 5);
+    assert_int_equal(temp_db_get(&w->t, "SELECT count(*) FROM inbox"), 1015);
+}
+
+static void test_inbox_purge_newest_thousand_stay(void **state)
+{
+    struct world *w = *state;
+
+    put(w, INBOX_KEEP_NEWEST + 1, "done", NOW - 2 * HOUR);
+    assert_int_equal(purge(w, NOW, 100), 1);
+    assert_int_equal(temp_db_get(&w->t, "SELECT min(arrival) FROM inbox"), 2);
+}
+
+static void test_inbox_purge_unset_clock_deletes_nothing(void **state)
+{
+    struct world *w = *state;
+
+    put(w, 10, "done", 1000);
+    put(w, INBOX_KEEP_NEWEST, "due", 1000);
+    assert_int_equal(purge(w, 10 * HOUR, 100), 0);
+    assert_int_equal(temp_db_get(&w->t, "SELECT count(*) FROM inbox"), 1010);
+    /* nor does it stamp anything with a time that is as wrong */
+    assert_int_equal(
+        temp_db_get(&w->t, "SELECT max(processed_ms) FROM inbox"), 1000);
+}
+
+/* Done in 1970, so nobody knows how old they are: they age from the moment
+ * at which that is seen, neither at once nor never. */
+static void test_inbox_purge_rows_of_unset_clock_age_from_now(void **state)
+{
+    struct world *w = *state;
+
+    put(w, 10, "done", 1000);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    assert_int_equal(purge(w, NOW, 100), 0);
+    assert_int_equal(purge(w, NOW + HOUR, 100), 0);
+    assert_int_equal(purge(w, NOW + HOUR + 1, 100), 10);
+}
+
+static void test_inbox_purge_without_work_writes_nothing(void **state)
+{
+    struct world *w = *state;
+    struct db other;
+    int64_t before = 0;
+    int64_t after = 0;
+
+    put(w, 10, "done", NOW);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    assert_int_equal(
+        postbag__db_open(&other, w->t.path, DB_WRITE, DB_NORMAL, 0),
+        POSTBAG_OK);
+    assert_int_equal(
+        postbag__query_i64(&other, "PRAGMA data_version", &before), POSTBAG_OK);
+    assert_int_equal(purge(w, NOW, 100), 0);
+    assert_int_equal(
+        postbag__query_i64(&other, "PRAGMA data_version", &after), POSTBAG_OK);
+    assert_true(before == after);
+    postbag__db_close(&other);
+}
+
+static void test_inbox_purge_busy_database_is_told_and_kept(void **state)
+{
+    const struct inbox_purge p = {.wall_ms = NOW, .keep_ms = HOUR, 100};
+    struct world *w = *state;
+    struct db other;
+    int64_t deleted;
+    int more;
+
+    put(w, 10, "done", NOW - 2 * HOUR);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    assert_int_equal(
+        postbag__db_open(&other, w->t.path, DB_WRITE, DB_NORMAL, 0),
+        POSTBAG_OK);
+    temp_db_run(&w->t, "BEGIN IMMEDIATE");
+    assert_int_equal(
+        postbag__inbox_purge(&other, &w->sweep, &p, &deleted, &more),
+        POSTBAG_EBUSY);
+    assert_int_equal(deleted, 0);
+    assert_int_equal(w->sweep.from, 0);
+    temp_db_run(&w->t, "ROLLBACK");
+    assert_int_equal(
+        postbag__inbox_purge(&other, &w->sweep, &p, &deleted, &more),
+        POSTBAG_OK);
+    assert_int_equal(deleted, 10);
+    postbag__db_close(&other);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_inbox_purge_old_done_rows_go),
+        TEST(test_inbox_purge_unfinished_and_dead_rows_stay),
+        TEST(test_inbox_purge_newest_thousand_stay),
+        TEST(test_inbox_purge_unset_clock_deletes_nothing),
+        TEST(test_inbox_purge_rows_of_unset_clock_age_from_now),
+        TEST(test_inbox_purge_without_work_writes_nothing),
+        TEST(test_inbox_purge_busy_database_is_told_and_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* A result row of SQLite, copied out. */
+#include "row.h"
+
+#include "failing_mem.h"
+#include "unit.h"
+
+struct world {
+    struct db db;
+    struct stmt s;
+    struct arena arena;
+    struct row row;
+};
+
+static int set_up(void **state)
+{
+    static struct world w;
+
+    memset(&w, 0, sizeof(w));
+    mem_is_out = 0;
+    /* no file is made for a database of this name */
+    assert_int_equal(
+        postbag__db_open(&w.db, "", DB_READ, DB_NORMAL, 0), POSTBAG_OK);
+    *state = &w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+
+    postbag__finalize(&w->s);
+    postbag__db_close(&w->db);
+    postbag__arena_free(&w->arena);
+    return 0;
+}
+
+#define ID "x'000102030405060708090a0b0c0d0e0f'"
+/* what stands behind the payload when nothing is set */
+#define NOTHING "NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, NULL, NULL"
+
+/* One row; its first column is not row_read's. */
+static int read(struct world *w, const char *values)
+{
+    char sql[600];
+
+    postbag__finalize(&w->s);
+    (void)snprintf(sql, sizeof(sql), "SELECT 'not mine', %s", values);
+    assert_ok(postbag__prepare(&w->db, &w->s, sql));
+    assert_int_equal(postbag__row(&w->s), 1);
+    return postbag__row_read(&w->s, 1, &w->arena, &w->row);
+}
+
+static void test_row_all_columns_reach_their_fields(void **state)
+{
+    struct world *w = *state;
+    const struct row *r = &w->row;
+    uint8_t boot[16];
+
+    memset(boot, 0x11, sizeof(boot));
+    assert_ok(read(w, ID ", 'gw/t', x'00ff', 'key', 7, 'type', 'mime', '{}',"
+                         " 3, 1, 5000, 1800000000000,"
+                         " x'11111111111111111111111111111111', 60000"));
+    for (size_t i = 0; i < sizeof(r->id.b); i++)
+        assert_int_equal(r->id.b[i], i);
+    assert_string_equal(r->topic, "gw/t");
+    assert_int_equal(r->topic_len, 4);
+    assert_int_equal(r->payload_len, 2);
+    assert_memory_equal(r->payload, "\0\xff", 2);
+    assert_string_equal(r->key, "key");
+    assert_int_equal(r->key_version, 7);
+    assert_string_equal(r->type, "type");
+    assert_string_equal(r->content_type, "mime");
+    assert_string_equal(r->headers, "{}");
+    assert_int_equal(r->priority, 3);
+    assert_int_equal(r->retain, 1);
+    assert_int_equal(r->ttl_ms, 5000);
+    assert_int_equal(r->created_ms, INT64_C(1800000000000));
+    assert_memory_equal(r->boot, boot, sizeof(boot));
+    assert_int_equal(r->mono_ms, 60000);
+    assert_int_equal(postbag__row_bytes(r), 6);
+}
+
+static void test_row_null_columns_are_null_or_zero(void **state)
+{
+    static const uint8_t zeros[16];
+    struct world *w = *state;
+
+    assert_ok(read(w, ID ", 't', 'p', " NOTHING));
+    assert_null(w->row.key);
+    assert_null(w->row.type);
+    assert_null(w->row.content_type);
+    assert_null(w->row.headers);
+    assert_int_equal(w->row.key_version, 0);
+    assert_int_equal(w->row.ttl_ms, 0);
+    assert_int_equal(w->row.mono_ms, 0);
+    assert_memory_equal(w->row.boot, zeros, sizeof(zeros));
+}
+
+static void test_row_empty_payload_is_not_missing(void **state)
+{
+    static const char *const values[] = {
+        ID ", 't', '', " NOTHING, ID ", 't', x'', " NOTHING};
+    struct world *w = *state;
+
+    for (size_t i = 0; i < COUNT(values); i++) {
+        assert_ok(read(w, values[i]));
+        assert_non_null(w->row.payload);
+        assert_int_equal(w->row.payload_len, 0);
+    }
+}
+
+static void test_row_text_is_told_from_blob(void **state)
+{
+    struct world *w = *state;
+
+    assert_ok(read(w, ID ", 't', 'text', " NOTHING));
+    assert_true(w->row.is_text);
+    assert_ok(read(w, ID ", 't', x'74', " NOTHING));
+    assert_false(w->row.is_text);
+}
+
+static void test_row_outlives_its_statement(void **state)
+{
+    struct world *w = *state;
+
+    assert_ok(read(w, ID ", 'topic', 'payload', " NOTHING));
+    postbag__finalize(&w->s);
+    assert_string_equal(w->row.topic, "topic");
+    assert_string_equal(w->row.payload, "payload");
+}
+
+static void test_row_id_that_is_none_is_corrupt(void **state)
+{
+    static const char *const values[] = {
+        "NULL, 't', 'p', " NOTHING,
+        "x'', 't', 'p', " NOTHING,
+        "x'000102030405060708090a0b0c0d0e', 't', 'p', " NOTHING,
+        "x'000102030405060708090a0b0c0d0e0f10', 't', 'p', " NOTHING,
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < COUNT(values); i++)
+        assert_int_equal(read(w, values[i]), POSTBAG_ECORRUPT);
+}
+
+static void test_row_boot_of_a_wrong_size_is_unknown(void **state)
+{
+    static const uint8_t zeros[16];
+    struct world *w = *state;
+
+    assert_ok(read(w, ID ", 't', 'p', NULL, NULL, NULL, NULL, NULL, 0, 0,"
+                         " NULL, 0, x'1111', 5"));
+    assert_memory_equal(w->row.boot, zeros, sizeof(zeros));
+}
+
+static void test_row_without_memory_is_no_memory(void **state)
+{
+    struct world *w = *state;
+
+    mem_is_out = 1;
+    assert_int_equal(read(w, ID ", 't', 'p', " NOTHING), POSTBAG_ENOMEM);
+    mem_is_out = 0;
+    assert_ok(read(w, ID ", 't', 'p', " NOTHING));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_IN(test_row_all_columns_reach_their_fields),
+        TEST_IN(test_row_null_columns_are_null_or_zero),
+        TEST_IN(test_row_empty_payload_is_not_missing),
+        TEST_IN(test_row_text_is_told_from_blob),
+        TEST_IN(test_row_outlives_its_statement),
+        TEST_IN(test_row_id_that_is_none_is_corrupt),
+        TEST_IN(test_row_boot_of_a_wrong_size_is_unknown),
+        TEST_IN(test_row_without_memory_is_no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
