@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connection attempt: CONNECT, what CONNACK says, and how it ends.
+ *
+ *     CONNECTING --onSuccess--> UP --lost--> LOST
+ *          |                                  ^
+ *          +--------onFailure, timeout--------+
+ *
+ * Every end passes through report_lost, which reports once.  Callbacks come
+ * on Paho's threads (or on the one in MQTTAsync_destroy) with Paho's global
+ * mutex held; they record, hang up and hand on, and call nothing of Paho that
+ * takes that mutex.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "paho_transport.h"
+
+/* Paho 1.3.12 encodes four-byte properties above this wrongly: "for ever"
+   would go out as 255 s. */
+#define FOUR_BYTE_MAX 0x7FFFFFFFu
+#define QOS_NOT_SUPPORTED 0x9B
+
+int postbag__paho_error(int rc)
+{
+    switch (rc) {
+    case MQTTASYNC_SUCCESS:
+        return POSTBAG_OK;
+    case -99: /* PAHO_MEMORY_ERROR, which is in no public header */
+        return POSTBAG_ENOMEM;
+    case MQTTASYNC_MAX_MESSAGES_INFLIGHT:
+    case MQTTASYNC_NO_MORE_MSGIDS:
+    case MQTTASYNC_MAX_BUFFERED_MESSAGES:
+        return POSTBAG_EAGAIN;
+    case MQTTASYNC_FAILURE:
+    case MQTTASYNC_DISCONNECTED:
+    case MQTTASYNC_OPERATION_INCOMPLETE:
+        return POSTBAG_ELINK;
+    default:
+        return POSTBAG_EINVAL;
+    }
+}
+
+void postbag__paho_reason_text(
+    int reason, unsigned is_v5, char *out, size_t size)
+{
+    static const char *const v3[] = {"", "unacceptable protocol version",
+        "client id rejected", "server unavailable", "bad user name or password",
+        "not authorized"};
+    const char *name = NULL;
+    if (reason > 0 && (size_t)reason < sizeof(v3) / sizeof(v3[0]))
+        name = v3[reason];
+    else if (is_v5)
+        name = MQTTReasonCode_toString((enum MQTTReasonCodes)reason);
+    (void)snprintf(
+        out, size, name != NULL ? " (%s)" : "%s", name != NULL ? name : "");
+}
+
+static void report_lost(struct paho *t, int err, int reason, const char *text)
+{
+    pthread_mutex_lock(&t->lock);
+    unsigned is_first = t->state == LINK_CONNECTING || t->state == LINK_UP;
+    if (is_first)
+        t->state = LINK_LOST;
+    pthread_mutex_unlock(&t->lock);
+    postbag__paho_trace_end(t);
+    if (is_first)
+        t->up->lost(t->up->ctx, t->generation, err, reason, text);
+}
+
+void postbag__paho_link_drop(
+    struct paho *t, int err, int reason, const char *text)
+{
+    postbag__paho_socket_shut(t);
+    report_lost(t, err, reason, text);
+}
+
+/* ---- up ------------------------------------------------------------------ */
+
+static uint32_t number(
+    const MQTTProperties *p, enum MQTTPropertyCodes id, uint32_t otherwise)
+{
+    MQTTProperties *props = (MQTTProperties *)(uintptr_t)p;
+    if (!MQTTProperties_hasProperty(props, id))
+        return otherwise;
+    return (uint32_t)MQTTProperties_getNumericValue(props, id);
+}
+
+static unsigned go_up(struct paho *t)
+{
+    pthread_mutex_lock(&t->lock);
+    unsigned is_wanted = t->state == LINK_CONNECTING;
+    if (is_wanted)
+        t->state = LINK_UP;
+    pthread_mutex_unlock(&t->lock);
+    return is_wanted;
+}
+
+static void connected(
+    struct paho *t, const struct postbag_link *link, unsigned is_qos0_only)
+{
+    if (postbag__paho_socket_find(t) != POSTBAG_OK) {
+        report_lost(t, POSTBAG_EPROTO, 0,
+            "Paho's trace did not show the socket; does the application "
+            "set a trace callback?");
+        return;
+    }
+    postbag__paho_trace_end(t);
+    if (is_qos0_only) {
+        postbag__paho_link_drop(t, POSTBAG_EREFUSED, QOS_NOT_SUPPORTED,
+            "the broker takes QoS 0 only");
+        return;
+    }
+    if (link->keepalive_s > 0 && link->keepalive_s < t->keepalive_s) {
+        t->keepalive_s = link->keepalive_s;
+        postbag__paho_link_drop(t, POSTBAG_ELINK, 0,
+            "the broker wants a shorter keep alive: connect again with it");
+        return;
+    }
+    if (go_up(t))
+        t->up->up(t->up->ctx, t->generation, link);
+    else
+        postbag__paho_socket_shut(t); /* disconnect has begun */
+}
+
+static void on_connected(void *ctx, MQTTAsync_successData *d)
+{
+    struct postbag_link link = {
+        .mqtt_version = 4,
+        .session_present = d->alt.connect.sessionPresent != 0,
+    };
+    connected(ctx, &link, 0);
+}
+
+static void on_connected5(void *ctx, MQTTAsync_successData5 *d)
+{
+    struct paho *t = ctx;
+    const MQTTProperties *p = &d->properties;
+    struct postbag_link link = {
+        .mqtt_version = 5,
+        .session_present = d->alt.connect.sessionPresent != 0,
+        .receive_max = number(p, MQTTPROPERTY_CODE_RECEIVE_MAXIMUM, 0),
+        .max_packet = number(p, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE, 0),
+        .keepalive_s = number(p, MQTTPROPERTY_CODE_SERVER_KEEP_ALIVE, 0),
+    };
+    t->max_packet = link.max_packet;
+    t->is_retain_refused =
+        number(p, MQTTPROPERTY_CODE_RETAIN_AVAILABLE, 1) == 0;
+    connected(t, &link, number(p, MQTTPROPERTY_CODE_MAXIMUM_QOS, 2) == 0);
+}
+
+/* ---- lost ---------------------------------------------------------------- */
+
+/* code: the broker's answer if positive, else Paho's error. */
+static void failed(struct paho *t, int code, const char *message)
+{
+    char text[TEXT_BYTES * 2];
+    char name[64];
+    unsigned is_v5 = postbag__paho_is_v5(t);
+    if (code > 0) {
+        postbag__paho_reason_text(code, is_v5, name, sizeof(name));
+        (void)snprintf(text, sizeof(text),
+            "the broker refused the connection: 0x%02x%s%s", (unsigned)code,
+            name,
+            is_v5 && (code == 0x84 || code == 1)
+                ? "; it may not know MQTT 5: see option mqtt_version"
+                : "");
+        report_lost(t, POSTBAG_EREFUSED, code, text);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "no connection: %s%s%s",
+        message != NULL ? message : "host not found or not reachable",
+        t->tls_error[0] != '\0' ? ": " : "", t->tls_error);
+    report_lost(t, POSTBAG_ELINK, 0, text);
+}
+
+static void on_failed(void *ctx, MQTTAsync_failureData *d)
+{
+    failed(ctx, d->code, d->message);
+}
+
+/* The refusal stands in code up to 1.3.14, in reasonCode from 1.3.15 on. */
+static void on_failed5(void *ctx, MQTTAsync_failureData5 *d)
+{
+    failed(ctx, d->reasonCode > 0 ? (int)d->reasonCode : d->code, d->message);
+}
+
+static void on_connection_lost(void *ctx, char *cause)
+{
+    (void)cause; /* always NULL */
+    report_lost(ctx, POSTBAG_ELINK, 0, "the connection was lost");
+}
+
+/* MQTT 5 only.  Paho closes the socket next and calls nothing else. */
+static void on_disconnected(
+    void *ctx, MQTTProperties *props, enum MQTTReasonCodes reason)
+{
+    (void)props;
+    char text[TEXT_BYTES];
+    char name[64];
+    postbag__paho_reason_text((int)reason, 1, name, sizeof(name));
+    (void)snprintf(text, sizeof(text), "the broker disconnected us: 0x%02x%s",
+        (unsigned)reason, name);
+    report_lost(ctx, POSTBAG_EREFUSED, (int)reason, text);
+}
+
+#ifdef POSTBAG_WITH_TLS
+/* OpenSSL's line is thread:error:code:library:function:reason:file:line:...
+   We keep the first reason of an attempt. */
+static int on_tls_error(const char *line, size_t len, void *ctx)
+{
+    struct paho *t = ctx;
+    const char *end = line + len;
+    for (int i = 0; i < 5 && line != NULL; i++) {
+        line = memchr(line, ':', (size_t)(end - line));
+        line = line != NULL ? line + 1 : NULL;
+    }
+    if (line == NULL || t->tls_error[0] != '\0')
+        return 1;
+    const char *colon = memchr(line, ':', (size_t)(end - line));
+    (void)snprintf(t->tls_error, sizeof(t->tls_error), "%.*s",
+        (int)((colon != NULL ? colon : end) - line), line);
+    return 1;
+}
+#endif
+
+/* ---- begin --------------------------------------------------------------- */
+
+static int add_number(
+    MQTTProperties *p, enum MQTTPropertyCodes id, uint32_t value)
+{
+    MQTTProperty property = {.identifier = id};
+    if (MQTTProperty_getType(id) == MQTTPROPERTY_TYPE_TWO_BYTE_INTEGER)
+        property.value.integer2 = (unsigned short)value;
+    else
+        property.value.integer4 = value;
+    return postbag__paho_error(MQTTProperties_add(p, &property));
+}
+
+static uint32_t at_most(uint32_t value, uint32_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+static int add_properties(MQTTProperties *p, const struct postbag_connect *c)
+{
+    int err = POSTBAG_OK;
+    if (c->session_expiry_s > 0)
+        err = add_number(p, MQTTPROPERTY_CODE_SESSION_EXPIRY_INTERVAL,
+            at_most(c->session_expiry_s, FOUR_BYTE_MAX));
+    if (err == POSTBAG_OK && c->receive_max > 0)
+        err = add_number(p, MQTTPROPERTY_CODE_RECEIVE_MAXIMUM,
+            at_most(c->receive_max, 65535));
+    if (err == POSTBAG_OK && c->max_packet > 0)
+        err = add_number(p, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE,
+            at_most(c->max_packet, FOUR_BYTE_MAX));
+    return err;
+}
+
+static int set_callbacks(struct paho *t)
+{
+    int rc = MQTTAsync_setCallbacks(
+        t->handle, t, on_connection_lost, postbag__paho_on_message, NULL);
+    if (rc == MQTTASYNC_SUCCESS)
+        rc = MQTTAsync_setDisconnected(t->handle, t, on_disconnected);
+    return rc == MQTTASYNC_SUCCESS ? POSTBAG_OK : POSTBAG_ESTATE;
+}
+
+#ifdef POSTBAG_WITH_TLS
+static MQTTAsync_SSLOptions tls_options(struct paho *t)
+{
+    MQTTAsync_SSLOptions tls = MQTTAsync_SSLOptions_initializer;
+    tls.trustStore = t->config.ca_file;
+    tls.CApath = t->config.ca_path;
+    tls.keyStore = t->config.cert_file;
+    tls.privateKey = t->config.key_file;
+    tls.privateKeyPassword = t->config.key_password;
+    tls.enableServerCertAuth = 1;
+    tls.verify = 1; /* the name in the certificate is the host's */
+    tls.ssl_error_cb = on_tls_error;
+    tls.ssl_error_context = t;
+    return tls;
+}
+#endif
+
+static void fill_v3(MQTTAsync_connectOptions *o, unsigned is_clean)
+{
+    o->MQTTVersion = MQTTVERSION_3_1_1;
+    o->cleansession = is_clean != 0;
+    o->onSuccess = on_connected;
+    o->onFailure = on_failed;
+}
+
+static void fill_v5(
+    MQTTAsync_connectOptions *o, unsigned is_clean, MQTTProperties *p)
+{
+    o->MQTTVersion = MQTTVERSION_5;
+    o->cleansession = 0;
+    o->cleanstart = is_clean != 0;
+    o->connectProperties = p;
+    o->onSuccess5 = on_connected5;
+    o->onFailure5 = on_failed5;
+}
+
+static void fill_common(MQTTAsync_connectOptions *o, struct paho *t,
+    const struct postbag_connect *c)
+{
+    o->keepAliveInterval = (int)t->keepalive_s;
+    o->connectTimeout =
+        c->timeout_ms > 0 ? (int)(c->timeout_ms / 1000) + 1 : 30;
+    o->maxInflight = 65535; /* the window is the engine's */
+    o->retryInterval = 0;
+    o->automaticReconnect = 0;
+    o->username = t->config.username;
+    o->password = t->config.password;
+    o->context = t;
+}
+
+int postbag__paho_link_begin(struct paho *t, const struct postbag_connect *c)
+{
+    MQTTAsync_connectOptions o = MQTTAsync_connectOptions_initializer;
+    MQTTProperties p = MQTTProperties_initializer;
+    unsigned is_clean = c->session_expiry_s == 0;
+    fill_common(&o, t, c);
+    if (postbag__paho_is_v5(t))
+        fill_v5(&o, is_clean, &p);
+    else
+        fill_v3(&o, is_clean);
+#ifdef POSTBAG_WITH_TLS
+    MQTTAsync_SSLOptions tls = tls_options(t);
+    if (t->is_tls)
+        o.ssl = &tls;
+#endif
+    int err = set_callbacks(t);
+    if (err == POSTBAG_OK && postbag__paho_is_v5(t))
+        err = add_properties(&p, c);
+    if (err == POSTBAG_OK)
+        err = postbag__paho_error(MQTTAsync_connect(t->handle, &o));
+    MQTTProperties_free(&p);
+    return err;
+}

@@ -1,0 +1,396 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A scripted MQTT broker (3.1.1 and 5) on loopback, for tests.
+
+    fakebroker.py LOG [port=N] [key=value ...]
+
+Prints "port N" when it listens, and ends when its standard input ends, so it
+never outlives the test.  It does what a real broker would not do on demand.
+
+Settings, at the start or later by a line "set key=value" on standard input
+(an empty value takes the setting back):
+
+  CONNACK (MQTT 5)  recvmax=N maxpacket=N keepalive=N maxqos=N retain=0|1
+  refuse=RC         answer CONNECT with this code and close
+  v3only=1          answer MQTT 5 as a broker does that does not know it
+  dropconnack=1     never answer CONNECT
+  ackdelay=MS       send each PUBACK so much later, in order
+  noack=1           never send a PUBACK
+  hold=1            keep PUBACKs back; "set hold=" sends them, in order
+  cutafter=N        reset the connection at its Nth PUBLISH, unacknowledged
+  discafter=N:RC    send DISCONNECT with RC at its Nth PUBLISH (MQTT 5)
+  subrefuse=RC      answer SUBSCRIBE with this code
+
+A PUBLISH whose payload begins with "rc=0x97" gets a PUBACK with that reason.
+
+Other lines on standard input:
+
+  publish TOPIC PAYLOAD [name=value ...]   QoS 1, to every session; the names
+        ct rt cd exp pfi are the MQTT 5 properties, others user properties
+  cut                                      reset all connections
+
+A message stays in its session until its PUBACK and is sent again, with DUP,
+on the next connection of that client id, if the client kept its session.
+
+Each line of LOG: "cN", the connection counted from 1, "<" from or ">" to the
+client, the packet, and what is in it as key=value.
+"""
+import asyncio
+import socket
+import struct
+import sys
+
+CONNECT, CONNACK, PUBLISH, PUBACK = 1, 2, 3, 4
+SUBSCRIBE, SUBACK, PINGREQ, PINGRESP, DISCONNECT = 8, 9, 12, 13, 14
+
+
+def varint(number):
+    out = bytearray()
+    while True:
+        number, low = divmod(number, 128)
+        out.append(low | (0x80 if number else 0))
+        if not number:
+            return bytes(out)
+
+
+def text(value):
+    value = value.encode()
+    return struct.pack(">H", len(value)) + value
+
+
+def packet(kind, flags, body):
+    return bytes([kind << 4 | flags]) + varint(len(body)) + body
+
+
+class Reader:
+    """Reads fields off a packet's body."""
+
+    def __init__(self, body):
+        self.body, self.at = body, 0
+
+    def take(self, count):
+        self.at += count
+        if self.at > len(self.body):
+            raise ValueError("packet too short")
+        return self.body[self.at - count:self.at]
+
+    def number(self, count):
+        return int.from_bytes(self.take(count), "big")
+
+    def varint(self):
+        value = shift = 0
+        while True:
+            byte = self.number(1)
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value
+
+    def bytes(self):
+        return self.take(self.number(2))
+
+    def text(self):
+        return self.bytes().decode()
+
+    def rest(self):
+        return self.take(len(self.body) - self.at)
+
+    def properties(self):
+        """As a list of (id, value)."""
+        end = self.varint() + self.at
+        found = []
+        while self.at < end:
+            code = self.varint()
+            if code in (0x01, 0x17, 0x19, 0x24, 0x25, 0x28, 0x29, 0x2a):
+                found.append((code, self.number(1)))
+            elif code in (0x13, 0x21, 0x22, 0x23):
+                found.append((code, self.number(2)))
+            elif code in (0x02, 0x11, 0x18, 0x27):
+                found.append((code, self.number(4)))
+            elif code == 0x26:
+                found.append((code, self.text() + "=" + self.text()))
+            elif code == 0x0b:
+                found.append((code, self.varint()))
+            else:
+                found.append((code, self.bytes()))
+        return found
+
+
+class Session:
+    """What a client id has not acknowledged yet, by packet id."""
+
+    def __init__(self):
+        self.messages, self.next_id = {}, 1
+
+    def add(self, message):
+        mid = self.next_id
+        self.next_id = self.next_id % 65535 + 1
+        self.messages[mid] = message
+        return mid
+
+
+class Message:
+    NAMES = {"ct": 0x03, "rt": 0x08, "cd": 0x09}
+
+    def __init__(self, topic, payload, extras):
+        self.topic, self.payload = topic, payload
+        self.properties = b""
+        for extra in extras:
+            name, value = extra.split("=", 1)
+            self.properties += self.encode(name, value)
+
+    def encode(self, name, value):
+        if name in self.NAMES:
+            return bytes([self.NAMES[name]]) + text(value)
+        if name == "exp":
+            return struct.pack(">BI", 0x02, int(value))
+        if name == "pfi":
+            return struct.pack(">BB", 0x01, int(value))
+        return b"\x26" + text(name) + text(value)
+
+    def body(self, mid, version):
+        body = text(self.topic) + struct.pack(">H", mid)
+        if version == 5:
+            body += varint(len(self.properties)) + self.properties
+        return body + self.payload.encode()
+
+
+class Connection:
+    def __init__(self, broker, number, reader, writer):
+        self.broker, self.number = broker, number
+        self.reader, self.writer = reader, writer
+        self.version, self.session, self.count = 4, None, 0
+        self.held = []
+
+    def log(self, *words):
+        self.broker.log(f"c{self.number}", *words)
+
+    def setting(self, name, default=None):
+        return self.broker.settings.get(name, default)
+
+    def send(self, kind, flags, body):
+        self.writer.write(packet(kind, flags, body))
+
+    def reset(self):
+        self.log("> RESET")
+        self.writer.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+    async def read_packet(self):
+        head = (await self.reader.readexactly(1))[0]
+        length = shift = 0
+        while True:
+            byte = (await self.reader.readexactly(1))[0]
+            length |= (byte & 0x7f) << shift
+            shift += 7
+            if not byte & 0x80:
+                break
+        return head >> 4, head & 15, await self.reader.readexactly(length)
+
+    async def serve(self):
+        handlers = {
+            CONNECT: self.on_connect, PUBLISH: self.on_publish,
+            PUBACK: self.on_puback, SUBSCRIBE: self.on_subscribe,
+            PINGREQ: self.on_pingreq, DISCONNECT: self.on_disconnect}
+        try:
+            while not self.writer.transport.is_closing():
+                kind, flags, body = await self.read_packet()
+                handlers[kind](flags, Reader(body))
+                await self.writer.drain()
+        except asyncio.IncompleteReadError:
+            self.log("< EOF")
+        except (OSError, ValueError, KeyError) as error:
+            self.log("< ERROR", repr(error))
+        finally:
+            self.writer.close()
+            self.log("closed")
+
+    def on_connect(self, _, r):
+        r.text()
+        self.version = r.number(1)
+        flags, keepalive = r.number(1), r.number(2)
+        given = dict(r.properties()) if self.version == 5 else {}
+        client = r.text()
+        user = r.text() if flags & 0x80 else ""
+        kept = given.get(0x11, 0) if self.version == 5 else not flags & 2
+        self.log(f"< CONNECT version={self.version} clean={flags >> 1 & 1}",
+                 f"keepalive={keepalive} client={client} user={user}",
+                 f"expiry={given.get(0x11)} recvmax={given.get(0x21)}",
+                 f"maxpacket={given.get(0x27)}")
+        if self.setting("dropconnack"):
+            return
+        if self.setting("v3only") and self.version != 4:
+            self.log("> CONNACK rc=0x01")
+            self.send(CONNACK, 0, b"\0\1")
+            self.writer.close()
+            return
+        refusal = int(self.setting("refuse", "0"), 0)
+        known = client in self.broker.sessions and not flags & 2
+        self.send(CONNACK, 0, bytes([known and not refusal, refusal])
+                  + self.connack_properties())
+        self.log(f"> CONNACK rc={refusal:#04x}")
+        if refusal:
+            self.writer.close()
+            return
+        self.session = self.broker.sessions[client] if known else Session()
+        self.broker.sessions.pop(client, None)
+        if kept:
+            self.broker.sessions[client] = self.session
+        for mid in self.session.messages:
+            self.deliver(mid, dup=1)
+
+    def connack_properties(self):
+        if self.version != 5:
+            return b""
+        found = b""
+        for name, code, form in (
+                ("recvmax", 0x21, ">BH"), ("maxpacket", 0x27, ">BI"),
+                ("keepalive", 0x13, ">BH"), ("maxqos", 0x24, ">BB"),
+                ("retain", 0x25, ">BB")):
+            if self.setting(name) is not None:
+                found += struct.pack(form, code, int(self.setting(name), 0))
+        return varint(len(found)) + found
+
+    def deliver(self, mid, dup=0):
+        message = self.session.messages[mid]
+        self.log(f"> PUBLISH mid={mid} dup={dup} topic={message.topic}")
+        self.send(PUBLISH, dup << 3 | 2, message.body(mid, self.version))
+
+    def on_publish(self, flags, r):
+        self.count += 1
+        topic = r.text()
+        mid = r.number(2) if flags & 6 else 0
+        given = r.properties() if self.version == 5 else []
+        payload = r.rest()
+        self.log(f"< PUBLISH mid={mid} qos={flags >> 1 & 3}",
+                 f"dup={flags >> 3 & 1} retain={flags & 1} topic={topic}",
+                 f"len={len(payload)} payload={payload[:40]!r}",
+                 *(f"{code:#04x}={value!r}" for code, value in given))
+        if self.count >= int(self.setting("cutafter", "1000000000")):
+            self.reset()
+            return
+        limit, _, reason = self.setting("discafter", "0:0").partition(":")
+        if 0 < int(limit) <= self.count:
+            self.log(f"> DISCONNECT rc={reason}")
+            self.send(DISCONNECT, 0, bytes([int(reason, 0), 0]))
+            self.writer.close()
+            return
+        if flags & 6 and not self.setting("noack"):
+            self.acknowledge(mid, payload)
+
+    def acknowledge(self, mid, payload):
+        body = struct.pack(">H", mid)
+        reason = int(payload[3:7], 16) if payload.startswith(b"rc=0x") else 0
+        if self.version == 5 and reason:
+            body += bytes([reason, 0])
+        answer = packet(PUBACK, 0, body)
+        if self.setting("hold"):
+            self.held.append((mid, answer))
+        elif self.setting("ackdelay"):
+            asyncio.get_running_loop().call_later(
+                int(self.setting("ackdelay")) / 1000, self.send_ack, mid,
+                answer)
+        else:
+            self.send_ack(mid, answer)
+
+    def send_ack(self, mid, answer):
+        if not self.writer.transport.is_closing():
+            self.log(f"> PUBACK mid={mid}")
+            self.writer.write(answer)
+
+    def release(self):
+        held, self.held = self.held, []
+        for mid, answer in held:
+            self.send_ack(mid, answer)
+
+    def on_puback(self, _, r):
+        mid = r.number(2)
+        self.session.messages.pop(mid, None)
+        self.log(f"< PUBACK mid={mid}")
+
+    def on_subscribe(self, _, r):
+        mid = r.number(2)
+        if self.version == 5:
+            r.properties()
+        topic, options = r.text(), r.number(1)
+        code = int(self.setting("subrefuse", str(options & 3)), 0)
+        self.log(f"< SUBSCRIBE mid={mid} topic={topic} qos={options & 3}")
+        none = b"\0" if self.version == 5 else b""
+        self.send(SUBACK, 0, struct.pack(">H", mid) + none + bytes([code]))
+
+    def on_pingreq(self, _, __):
+        self.log("< PINGREQ")
+        self.send(PINGRESP, 0, b"")
+
+    def on_disconnect(self, _, r):
+        self.log("< DISCONNECT", r.rest().hex())
+        self.writer.close()
+
+
+class Broker:
+    def __init__(self, log, settings):
+        self.file, self.settings = log, settings
+        self.sessions, self.connections = {}, []
+
+    def log(self, *words):
+        print(*words, file=self.file, flush=True)
+
+    async def accept(self, reader, writer):
+        writer.get_extra_info("socket").setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        c = Connection(self, len(self.connections) + 1, reader, writer)
+        self.connections.append(c)
+        c.log("accepted")
+        await c.serve()
+
+    def live(self):
+        return [c for c in self.connections
+                if not c.writer.transport.is_closing()]
+
+    def command(self, line):
+        words = line.split()
+        if words[0] == "set":
+            name, value = words[1].split("=", 1)
+            self.settings[name] = value
+            if not value:
+                del self.settings[name]
+            if name == "hold":
+                for c in self.live():
+                    c.release()
+        elif words[0] == "cut":
+            for c in self.live():
+                c.reset()
+        elif words[0] == "publish":
+            self.publish(Message(words[1], words[2], words[3:]))
+        self.log("did", line)
+
+    def publish(self, message):
+        sessions = set(self.sessions.values())
+        sessions.update(c.session for c in self.live() if c.session)
+        for session in sessions:
+            mid = session.add(message)
+            for c in self.live():
+                if c.session is session:
+                    c.deliver(mid)
+
+    async def run(self, port):
+        server = await asyncio.start_server(self.accept, "127.0.0.1", port)
+        print("port", server.sockets[0].getsockname()[1], flush=True)
+        lines = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+        while line := (await lines.readline()).decode().strip():
+            self.command(line)
+
+
+def main():
+    settings = dict(a.split("=", 1) for a in sys.argv[2:])
+    port = int(settings.pop("port", "0"))
+    with open(sys.argv[1], "a", encoding="utf-8") as log:
+        asyncio.run(Broker(log, settings).run(port))
+
+
+if __name__ == "__main__":
+    main()
