@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* The command postbag: what its commands share.  One thread. */
+#ifndef POSTBAG_CLI_H
+#define POSTBAG_CLI_H
+
+#include "args.h"
+#include "postbag/admin.h"
+
+/* A contract with scripts. */
+enum exit_code {
+    CLI_OK = 0,
+    CLI_ERROR = 1,
+    CLI_USAGE = 2,
+    CLI_NOT_FOUND = 3,
+    CLI_LOCKED = 4,
+    CLI_REFUSED = 5 /* by the broker */
+};
+
+/* One line to stderr that says what is wrong, and the exit code. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+int cli_complain(int exit_code, const char *format, ...);
+/* The same for errno. */
+int cli_errno(int exit_code, const char *what);
+/* The same for a fault of the library. */
+int cli_fail(const char *what, const struct postbag_fault *fault);
+
+/* Open args->words[0].  On failure *out is NULL and the exit code comes
+ * back. */
+int cli_open(
+    struct postbag_admin **out, const struct args *args, unsigned writable);
+
+/* The commands; each returns an exit code. */
+int cli_init(const struct args *args);
+int cli_put(const struct args *args);
+int cli_status(const struct args *args);
+int cli_ls(const struct args *args);
+int cli_show(const struct args *args);
+int cli_dead_ls(const struct args *args);
+int cli_dead_requeue(const struct args *args);
+int cli_inbox_ls(const struct args *args);
+int cli_purge(const struct args *args);
+int cli_relay(const struct args *args);
+int cli_version(const struct args *args);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading the live state.  A relay that was killed leaves its file behind, so
+ * whether it lives is asked of the lock, which the kernel frees.
+ */
+#include "live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hex.h"
+#include "postbag/linux.h"
+
+static const struct {
+    const char *key;
+    size_t offset;
+    size_t size; /* of a text; 0: a number */
+} fields[] = {
+#define NUMBER(key, name) \
+    { \
+        key, offsetof(struct live, name), 0 \
+    }
+#define TEXT(key, name) \
+    { \
+        key, offsetof(struct live, name), sizeof(((struct live *)0)->name) \
+    }
+    TEXT("link", link),
+    TEXT("inbound", inbound),
+    TEXT("error", error),
+    NUMBER("link_attempts", link_attempts),
+    NUMBER("next_try_ms", next_try_ms),
+    NUMBER("in_flight", in_flight),
+    NUMBER("last_puback_ms", last_puback_ms),
+    NUMBER("rate_delivered_milli", rate_milli),
+    NUMBER("wal_frames", wal_frames),
+    NUMBER("accepted", accepted),
+    NUMBER("duplicates", duplicates),
+    NUMBER("nacks", nacks),
+};
+
+static void take(struct live *out, const char *key, const char *value)
+{
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        char *field = (char *)out + fields[i].offset;
+
+        if (strcmp(key, fields[i].key) != 0)
+            continue;
+        if (fields[i].size > 0)
+            (void)snprintf(field, fields[i].size, "%s", value);
+        else
+            *(int64_t *)(void *)field = strtoll(value, NULL, 10);
+    }
+}
+
+static int is_this_boot(const char *text)
+{
+    const struct postbag_port *port = postbag_linux_port();
+    uint8_t boot[16];
+    char hex[33];
+
+    return port->boot_id(port->ctx, boot) == POSTBAG_OK &&
+           strcmp(hex_of(hex, sizeof(hex), boot, sizeof(boot)), text) == 0;
+}
+
+void live_read(struct live *out, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[256];
+    int is_owner = 0;
+
+    *out = (struct live){0};
+    if (file == NULL)
+        return;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        char *value = strchr(line, '=');
+
+        line[strcspn(line, "\n")] = '\0';
+        if (value == NULL)
+            continue;
+        *value++ = '\0';
+        if (strcmp(line, "boot") == 0)
+            out->is_known = is_this_boot(value);
+        else if (strcmp(line, "role") == 0)
+            is_owner = strcmp(value, "owner") == 0;
+        else
+            take(out, line, value);
+    }
+    (void)fclose(file);
+    out->is_known = out->is_known && is_owner;
+}
+
+int live_relay(const char *db_path, const char *dest)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char path[PATH_MAX + 80];
+    char real[PATH_MAX];
+    int life = RELAY_UNKNOWN;
+    int fd;
+
+    if (realpath(db_path, real) == NULL)
+        return RELAY_UNKNOWN;
+    (void)snprintf(path, sizeof(path), "%s-relay-%s", real, dest);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? RELAY_STOPPED : RELAY_UNKNOWN;
+    if (fcntl(fd, F_OFD_GETLK, &lock) == 0)
+        life = lock.l_type == F_UNLCK ? RELAY_STOPPED : RELAY_RUNS;
+    (void)close(fd);
+    return life;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command postbag.  It uses the public headers only, so whatever it does
+ * any program can do.  Each command is one function; this file has their
+ * table, and what they say when something goes wrong.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "out.h"
+#include "postbag/linux.h"
+
+#define PRINT " output no-color wait "
+
+static const struct command commands[] = {
+    {"init", "DB", 1, 1, " max-payload wait ",
+        "Create the outbox in a database, new or old.", cli_init},
+    {"put", "DB TOPIC [-]", 2, 3,
+        " message file key key-version priority type content-type headers"
+        " retain ttl dest wait ",
+        "Queue a message and print its id.\n"
+        "The payload comes from -m, -f, or with - from standard input.",
+        cli_put},
+    {"status", "DB", 1, 1, PRINT "dest run-dir ",
+        "What waits, since when, how fast it drains.", cli_status},
+    {"relay", "--config FILE", 0, 0, " config once options ",
+        "Send what is queued, until SIGTERM or SIGINT.\n"
+        "A second relay of the same destination stands by.",
+        cli_relay},
+    {"ls", "DB", 1, 1, PRINT "dest state topic limit after ",
+        "List messages, oldest first.\n"
+        "States: pending, sending, published, retry, behind, suspect, dead.",
+        cli_ls},
+    {"show", "DB ID-or-SEQ", 2, 2, PRINT "dest payload ", "Show one message.",
+        cli_show},
+    {"dead ls", "DB", 1, 1, PRINT "dest topic limit after ",
+        "List the messages that were given up.", cli_dead_ls},
+    {"dead requeue", "DB", 1, 1, " dest id seq all wait ",
+        "Send dead messages again: --id, --seq or --all.", cli_dead_requeue},
+    {"inbox ls", "DB", 1, 1, PRINT "consumer state limit after ",
+        "List commands that came in.\n"
+        "States: due, deferred, done, dead.",
+        cli_inbox_ls},
+    {"purge", "DB", 1, 1, " yes wait ",
+        "Delete what was delivered.\n"
+        "Also what the relay's option keep_s would still keep.",
+        cli_purge},
+    {"version", "", 0, 0, " ", "Print the version.", cli_version},
+};
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static const char *running = "postbag";
+
+int cli_complain(int exit_code, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    (void)fprintf(stderr, "%s: ", running);
+    out_plain(stderr, text, strlen(text));
+    (void)fputc('\n', stderr);
+    return exit_code;
+}
+
+int cli_errno(int exit_code, const char *what)
+{
+    /* only the main thread comes here */
+    const char *why = strerror(errno); /* NOLINT(concurrency-mt-unsafe) */
+
+    return cli_complain(exit_code, "%s: %s", what, why);
+}
+
+static int exit_of(int err)
+{
+    switch (err) {
+    case POSTBAG_EINVAL:
+        return CLI_USAGE;
+    case POSTBAG_ENOTFOUND:
+        return CLI_NOT_FOUND;
+    case POSTBAG_EBUSY:
+        return CLI_LOCKED;
+    case POSTBAG_EREFUSED:
+        return CLI_REFUSED;
+    default:
+        return CLI_ERROR;
+    }
+}
+
+int cli_fail(const char *what, const struct postbag_fault *fault)
+{
+    if (fault->code == POSTBAG_EBUSY)
+        return cli_complain(CLI_LOCKED,
+            "%s: locked by another process for too long (see --wait)", what);
+    return cli_complain(exit_of(fault->code), "%s: %s", what, fault->text);
+}
+
+int cli_open(
+    struct postbag_admin **out, const struct args *args, unsigned writable)
+{
+    const struct postbag_admin_config config = {
+        .struct_size = sizeof(config),
+        .db_path = args->words[0],
+        .port = postbag_linux_port(),
+        .writable = writable,
+        .busy_ms = (uint32_t)args->wait_ms,
+    };
+    struct postbag_fault why = {0};
+
+    *out = NULL;
+    if (access(config.db_path, F_OK) != 0)
+        return cli_errno(
+            errno == ENOENT ? CLI_NOT_FOUND : CLI_ERROR, config.db_path);
+    if (postbag_admin_open(out, &config, &why) != POSTBAG_OK)
+        return cli_fail(config.db_path, &why);
+    return CLI_OK;
+}
+
+int cli_version(const struct args *args)
+{
+    (void)args;
+    (void)printf(
+        "postbag %s, schema %d\n", postbag_version(), POSTBAG_SCHEMA_VERSION);
+    return CLI_OK;
+}
+
+static int usage(FILE *to, int code)
+{
+    (void)fputs("Usage: postbag COMMAND ...\n\n", to);
+    for (int i = 0; i < COMMANDS; i++) {
+        char left[48];
+
+        (void)snprintf(
+            left, sizeof(left), "%s %s", commands[i].name, commands[i].words);
+        (void)fprintf(to, "  %-22s %.*s\n", left,
+            (int)strcspn(commands[i].help, "\n"), commands[i].help);
+    }
+    (void)fputs("\npostbag COMMAND --help tells more.  DB is the application's"
+                " database.\n"
+                "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
+                " 5 broker refused\n",
+        to);
+    return code;
+}
+
+/* How many words of argv name the command; 0: none. */
+static int match(const struct command *command, int argc, char **argv)
+{
+    const char *space = strchr(command->name, ' ');
+    size_t len =
+        space == NULL ? strlen(command->name) : (size_t)(space - command->name);
+
+    if (argc < 2 || strlen(argv[1]) != len ||
+        strncmp(argv[1], command->name, len) != 0)
+        return 0;
+    if (space == NULL)
+        return 1;
+    return argc > 2 && strcmp(argv[2], space + 1) == 0 ? 2 : 0;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    static char name[32];
+    struct args args;
+    int code;
+
+    (void)snprintf(name, sizeof(name), "postbag %s", command->name);
+    running = name;
+    argv[0] = name; /* getopt's messages begin with it */
+    code = args_parse(&args, command, argc, argv);
+    if (code != 0)
+        return code;
+    if (args.help)
+        args_help(command);
+    else
+        code = command->run(&args);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return cli_errno(CLI_ERROR, "output");
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        int words = match(&commands[i], argc, argv);
+
+        if (words > 0)
+            return run(&commands[i], argc - words, argv + words);
+    }
+    if (argc > 1 &&
+        (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+            strcmp(argv[1], "help") == 0))
+        return usage(stdout, CLI_OK);
+    if (argc > 1)
+        (void)cli_complain(CLI_USAGE, "there is no command \"%s%s%s\"", argv[1],
+            argc > 2 ? " " : "", argc > 2 ? argv[2] : "");
+    return usage(stderr, CLI_USAGE);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* The command status for people. */
+#include <string.h>
+
+#include "postbag/linux.h"
+#include "report.h"
+
+static void name(const char *what)
+{
+    (void)printf("%-12s ", what);
+}
+
+void report_database_plain(const struct report *r)
+{
+    const struct postbag_database *d = &r->database;
+    struct words size;
+    struct words unused;
+    struct words wal;
+
+    name("database");
+    out_plain(stdout, r->args->words[0], strlen(r->args->words[0]));
+    (void)printf(", schema %lld\n", (long long)d->schema_version);
+    name("storage");
+    (void)printf("%s, %s of it free; WAL %s\n", words_bytes(&size, d->db_bytes),
+        words_bytes(&unused, d->free_bytes), words_bytes(&wal, d->wal_bytes));
+    name("inbox");
+    (void)printf("%lld due, %lld deferred, %lld done, %lld dead\n",
+        (long long)d->inbox_due, (long long)d->inbox_deferred,
+        (long long)d->inbox_done, (long long)d->inbox_dead);
+}
+
+/* A number that should be zero. */
+static void alarming(const struct report *r, const char *what, int64_t n)
+{
+    int has_color = n != 0 && out_has_color(r->args);
+
+    name(what);
+    (void)printf("%s%lld%s", out_color(has_color, "dead"), (long long)n,
+        out_color_end(has_color));
+}
+
+static void ledger_plain(const struct report *r)
+{
+    const struct postbag_status *s = &r->status;
+    struct words w;
+    struct words at;
+
+    name("pending");
+    (void)printf("%lld (%s), %lld of them being sent\n", (long long)s->pending,
+        words_bytes(&w, s->pending_bytes), (long long)s->sending);
+    if (s->oldest_ms != 0) {
+        name("oldest");
+        (void)printf("%s (%s)\n", words_span(&w, s->oldest_age_ms),
+            words_time(&at, s->oldest_ms));
+    }
+    name("held");
+    (void)printf("%lld: %lld retry, %lld behind, %lld suspect\n",
+        (long long)s->held, (long long)s->held_retry, (long long)s->held_behind,
+        (long long)s->held_suspect);
+    alarming(r, "dead", s->dead);
+    (void)fputc('\n', stdout);
+    name("so far");
+    (void)printf("%lld put, %lld delivered, %lld dropped, %lld passed\n",
+        (long long)s->put, (long long)s->delivered, (long long)s->dropped,
+        (long long)s->passed);
+    if (s->ledger_gap != 0) {
+        alarming(r, "LEDGER", s->ledger_gap);
+        (void)puts(" rows are not accounted for: please report this");
+    }
+}
+
+static void rates_plain(const struct report *r)
+{
+    int64_t empty = report_empty_in_ms(r);
+    struct words put;
+    struct words drain;
+    struct words w;
+
+    name("rates");
+    (void)printf("put %s, drain %s; ",
+        words_rate(&put, r->status.put_rate_milli),
+        words_rate(&drain, report_drain_rate(r)));
+    if (r->status.pending == 0)
+        (void)puts("nothing waits");
+    else if (empty >= 0)
+        (void)printf("empty in %s\n", words_span(&w, empty));
+    else if (report_drain_rate(r) > 0 && r->status.put_rate_milli >= 0)
+        (void)puts("never empty at this rate");
+    else
+        (void)puts("time to empty unknown");
+}
+
+static void link_plain(const struct report *r)
+{
+    const struct postbag_port *port = postbag_linux_port();
+    const struct live *l = &r->live;
+    struct words w;
+
+    name("link");
+    (void)fputs(report_link_name(r), stdout);
+    if (r->relay == RELAY_STOPPED)
+        (void)fputs(" (no relay runs)", stdout);
+    else if (!l->is_known)
+        (void)printf(" (no relay state in %s)", report_run_dir(r));
+    else if (l->error[0] != '\0') {
+        (void)printf(", failed %lld times: ", (long long)l->link_attempts);
+        out_plain(stdout, l->error, strlen(l->error));
+    }
+    if (report_link_is_known(r) && l->next_try_ms != 0) {
+        int64_t left = l->next_try_ms - port->mono_us(port->ctx) / 1000;
+
+        (void)printf("; next try in %s", words_span(&w, left < 0 ? 0 : left));
+    }
+    (void)fputc('\n', stdout);
+    if (!l->is_known)
+        return;
+    name("last PUBACK");
+    (void)printf("%s; %lld in flight\n", words_time(&w, l->last_puback_ms),
+        (long long)(report_link_is_known(r) ? l->in_flight : 0));
+    if (report_link_is_known(r) && strcmp(l->inbound, "off") != 0) {
+        name("inbound");
+        (void)printf("%s; %lld accepted, %lld duplicates, %lld refused\n",
+            l->inbound, (long long)l->accepted, (long long)l->duplicates,
+            (long long)l->nacks);
+    }
+}
+
+static void lease_plain(const struct report *r)
+{
+    const struct postbag_status *s = &r->status;
+    struct words w;
+
+    name("relay");
+    (void)printf("%s; lease %s", report_relay_name(r->relay),
+        report_lease_name(s->lease));
+    if (s->lease == POSTBAG_LEASE_VALID)
+        (void)printf(" for %s", words_span(&w, s->lease_left_ms));
+    if (s->lease == POSTBAG_LEASE_EXPIRED)
+        (void)printf(" since %s", words_span(&w, -s->lease_left_ms));
+    (void)printf(", epoch %lld\n", (long long)s->epoch);
+}
+
+void report_dest_plain(const struct report *r)
+{
+    (void)fputc('\n', stdout);
+    name("destination");
+    out_plain(stdout, r->dest, strlen(r->dest));
+    (void)fputc('\n', stdout);
+    ledger_plain(r);
+    rates_plain(r);
+    lease_plain(r);
+    link_plain(r);
+}

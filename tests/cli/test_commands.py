@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: MIT
+"""Commands on a database without a relay."""
+import base64
+import json
+import contextlib
+import os
+import pty
+import re
+import sqlite3
+import subprocess
+import unittest
+import uuid
+
+from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, USAGE)
+
+COMMANDS = ["init", "put", "status", "relay", "ls", "show", "dead ls",
+            "dead requeue", "inbox ls", "purge", "version"]
+
+KILL = """INSERT INTO outbox_held(dest, seq, state, attempts, error, dead_ms,
+    id, topic, payload, key, priority, retain, created_ms)
+    SELECT 'main', seq, 'dead', 12, 'not authorized (0x87)', 1700000000000,
+    id, topic, payload, key, priority, retain, created_ms
+    FROM outbox WHERE seq <= {0}"""
+SETTLE = """UPDATE outbox_cursor SET acked = {0}, sent_hi = {0},
+    settled_rows = {0} WHERE dest = 'main' AND lane = 0"""
+
+
+class Usage(CliTest):
+    def test_usage_no_command_lists_them(self):
+        result = self.run_cli()
+        self.assertEqual(result.returncode, USAGE)
+        for command in COMMANDS:
+            self.assertIn("\n  " + command, result.err)
+
+    def test_usage_help_fits_a_screen_and_succeeds(self):
+        for command in [[]] + [name.split() for name in COMMANDS]:
+            text = self.ok(*command, "--help")
+            self.assertLessEqual(text.count("\n"), 24, command)
+            self.assertIn("Usage: postbag", text)
+
+    def test_usage_mistakes_are_named(self):
+        self.refused(USAGE, '"frobnicate"', "frobnicate")
+        self.refused(USAGE, '"dead sing"', "dead", "sing")
+        self.refused(USAGE, "--colour", "status", "x.db", "--colour")
+        self.refused(USAGE, "'m'", "ls", "x.db", "-m", "no option of ls")
+        self.refused(USAGE, "something is missing", "put", "x.db")
+        self.refused(USAGE, '"more"', "status", "x.db", "more")
+        self.refused(USAGE, "yaml", "status", "x.db", "-o", "yaml")
+        self.refused(USAGE, "--limit", "ls", "x.db", "--limit", "many")
+        self.refused(USAGE, "--limit", "ls", "x.db", "--limit", "0")
+        self.refused(USAGE, "0 to 3", "put", "x.db", "t", "--priority", "4")
+
+    def test_version_is_printed(self):
+        self.assertRegex(self.ok("version"), r"^postbag \d+\.\d+\.\d+, schema")
+
+    def test_full_output_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run([POSTBAG, "version"], stdout=full,
+                                    stderr=subprocess.PIPE, check=False)
+        self.assertEqual(result.returncode, ERROR)
+        self.assertIn(b"output:", result.stderr)
+
+
+class Open(CliTest):
+    def test_open_missing_file_is_not_found_and_stays_missing(self):
+        for command in (["put", self.db, "t", "-m", "x"], ["status", self.db],
+                        ["ls", self.db], ["purge", self.db, "--yes"]):
+            self.refused(NOT_FOUND, self.db, *command)
+        self.assertFalse(os.path.exists(self.db))
+
+    def test_open_other_file_is_an_error(self):
+        self.refused(ERROR, "not a database", "status",
+                     self.write("text", "no database at all\n" * 100))
+        self.sql("CREATE TABLE mine(x)")
+        self.refused(ERROR, "no outbox", "status", self.db)
+
+    def test_open_locked_database_ends_with_its_own_code(self):
+        self.init()
+        db = sqlite3.connect(self.db, isolation_level=None)
+        db.execute("BEGIN IMMEDIATE")
+        self.refused(LOCKED, "locked", "put", self.db, "t", "-m", "x",
+                     "--wait", "50")
+        self.refused(LOCKED, "locked", "purge", self.db, "--yes", "--wait",
+                     "50")
+        self.ok("status", self.db)
+        db.execute("ROLLBACK")
+        db.close()
+        self.put("t", "x")
+
+
+class InitAndPut(CliTest):
+    def test_init_keeps_the_application_and_can_be_repeated(self):
+        self.sql("CREATE TABLE mine(x)", "INSERT INTO mine VALUES (7)")
+        self.init()
+        self.put("t", "x")
+        self.init()
+        self.assertEqual(self.sql("SELECT x FROM mine"), [(7,)])
+        self.assertEqual(self.status()["put"], 1)
+
+    def test_init_limit_is_checked_for_every_writer(self):
+        self.init("--max-payload", "10")
+        self.put("t", "0123456789")
+        self.refused(ERROR, "max_payload", "put", self.db, "t", "-m",
+                     "0123456789a")
+        with self.assertRaisesRegex(sqlite3.IntegrityError, "max_payload"):
+            self.sql("INSERT INTO outbox(topic, payload)"
+                     " VALUES ('t', '0123456789a')")
+
+    def test_put_payload_comes_from_text_file_or_standard_input(self):
+        self.init()
+        raw = bytes(range(256))
+        with open(self.path("raw"), "wb") as file:
+            file.write(raw)
+        self.put("t", "grüße")
+        self.ok("put", self.db, "t", "-f", self.path("raw"))
+        self.ok("put", self.db, "t", "-", stdin=raw[::-1])
+        self.ok("put", self.db, "t", "-", stdin=b"")
+        self.assertEqual(
+            self.sql("SELECT payload FROM outbox ORDER BY seq"),
+            [("grüße",), (raw,), (raw[::-1],), (b"",)])
+
+    def test_put_prints_the_id_and_stores_every_attribute(self):
+        self.init()
+        text = self.put("a/b", "x", "--key", "k", "--key-version", "3",
+                        "--priority", "2", "--type", "com.example.reading",
+                        "--content-type", "text/plain", "--retain", "--ttl",
+                        "60000", "--dest", "main", "--headers",
+                        '{"subject":"s"}')
+        row = self.sql("SELECT id, key, key_version, priority, type,"
+                       " content_type, retain, ttl_ms, dest, headers"
+                       " FROM outbox")[0]
+        self.assertEqual(row, (uuid.UUID(text).bytes, "k", 3, 2,
+                               "com.example.reading", "text/plain", 1, 60000,
+                               "main", '{"subject":"s"}'))
+
+    def test_put_mistakes_are_named_and_queue_nothing(self):
+        self.init()
+        self.refused(USAGE, "payload once", "put", self.db, "t")
+        self.refused(USAGE, "payload once", "put", self.db, "t", "-m", "x",
+                     "-")
+        self.refused(USAGE, "payload once", "put", self.db, "t", "x")
+        self.refused(USAGE, "topic", "put", self.db, "a/#", "-m", "x")
+        self.refused(USAGE, "destination", "put", self.db, "t", "-m", "x",
+                     "--dest", "nowhere")
+        self.refused(USAGE, "headers", "put", self.db, "t", "-m", "x",
+                     "--headers", "[1]")
+        self.refused(NOT_FOUND, "no-file", "put", self.db, "t", "-f",
+                     self.path("no-file"))
+        self.assertEqual(self.status()["put"], 0)
+
+
+class Status(CliTest):
+    def test_status_counts_balance(self):
+        self.init()
+        for i in range(5):
+            self.put("t", "x" * i)
+        self.sql(KILL.format(2), SETTLE.format(3),
+                 "UPDATE outbox_cursor SET delivered = 1 WHERE lane = 0")
+        s = self.status()
+        self.assertEqual(
+            [s[name] for name in ("put", "pending", "delivered", "dead",
+                                  "held", "ledger_gap", "put_bytes")],
+            [5, 2, 1, 2, 0, 0, 15])
+        self.assertGreater(s["oldest_age_ms"], 0)
+        self.assertEqual((s["relay"], s["link"]), ("stopped", "down"))
+
+    def test_status_says_it_for_people(self):
+        self.init()
+        self.put("t", "xyz")
+        text = self.ok("status", self.db, "--run-dir", self.run_dir)
+        self.assertRegex(text, r"(?m)^pending +1 \(4 B\)")
+        self.assertRegex(text, r"(?m)^oldest +0\.\d s")
+        self.assertRegex(text, r"(?m)^link +down \(no relay runs\)")
+        self.assertNotIn("LEDGER", text)
+
+    def test_status_gap_in_the_ledger_is_shown(self):
+        self.init()
+        self.put("t", "x")
+        self.sql(SETTLE.format(1))
+        self.assertEqual(self.status()["ledger_gap"], 1)
+        self.assertIn("LEDGER", self.ok("status", self.db))
+
+    def test_status_storage_and_inbox(self):
+        self.init()
+        self.sql("INSERT INTO inbox(consumer, id, state, received_ms)"
+                 " VALUES ('c', 'a', 'dead', 1), ('c', 'b', 'due', 1)")
+        report = self.json("status", self.db)
+        self.assertEqual(report["inbox"],
+                         {"due": 1, "deferred": 0, "done": 0, "dead": 1})
+        database = report["database"]
+        self.assertEqual(database["path"], self.db)
+        self.assertEqual(database["page_bytes"], 4096)
+        self.assertGreater(database["db_bytes"], 40000)
+
+    def test_status_one_of_several_destinations(self):
+        self.init()
+        self.sql("INSERT INTO outbox_dest(name) VALUES ('cloud')")
+        names = [d["dest"] for d in self.json("status", self.db)["destinations"]]
+        self.assertEqual(names, ["cloud", "main"])
+        report = self.json("status", self.db, "--dest", "cloud")
+        self.assertEqual(len(report["destinations"]), 1)
+        self.refused(NOT_FOUND, "destination", "status", self.db, "--dest",
+                     "nowhere")
+
+
+class Ls(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.ids = [self.put(topic, "x", "--key", "k" + topic)
+                    for topic in ("a/1", "a/2", "b/1", "b/2")]
+        self.sql(KILL.format(1), SETTLE.format(2))
+
+    def seqs(self, *args):
+        return [row["seq"] for row in self.json("ls", self.db, *args)]
+
+    def test_ls_rows_have_state_and_attributes(self):
+        rows = self.json("ls", self.db)
+        self.assertEqual([row["state"] for row in rows],
+                         ["dead", "published", "pending", "pending"])
+        self.assertEqual([row["id"] for row in rows], self.ids)
+        self.assertEqual(rows[0]["error"], "not authorized (0x87)")
+        self.assertEqual(rows[0]["attempts"], 12)
+        self.assertRegex(rows[2]["created"],
+                         r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual((rows[2]["topic"], rows[2]["key"], rows[2]["bytes"]),
+                         ("b/1", "kb/1", 1))
+
+    def test_ls_filters(self):
+        self.assertEqual(self.seqs("--state", "pending"), [3, 4])
+        self.assertEqual(self.seqs("--state", "published"), [2])
+        self.assertEqual(self.seqs("--topic", "b/"), [3, 4])
+        self.assertEqual(self.seqs("--limit", "2"), [1, 2])
+        self.assertEqual(self.seqs("--after", "2", "--limit", "1"), [3])
+        self.refused(USAGE, "--state", "ls", self.db, "--state", "happy")
+
+    def test_ls_json_lines_and_table_say_the_same(self):
+        lines = self.ok("ls", self.db, "-o", "jsonl").splitlines()
+        self.assertEqual([json.loads(line) for line in lines],
+                         self.json("ls", self.db))
+        table = self.ok("ls", self.db).splitlines()
+        self.assertEqual(table[0].split()[:3], ["SEQ", "ID", "STATE"])
+        self.assertEqual([line.split()[1] for line in table[1:]], self.ids)
+
+    def test_ls_dead_lists_the_dead_only(self):
+        rows = self.json("dead", "ls", self.db)
+        self.assertEqual([row["seq"] for row in rows], [1])
+
+    def test_ls_control_characters_do_not_reach_the_terminal(self):
+        # ESC, C1 CSI as UTF-8, DEL, and a byte that is no UTF-8
+        self.sql("DROP TRIGGER outbox_check",  # should one get in
+                 "INSERT INTO outbox(topic, payload, key) VALUES"
+                 " ('t', '', CAST(x'1b5b316d c29b 7f ff 22' AS TEXT))"
+                 .replace(" c29b 7f ff 22", "c29b7fff22"))
+        table = self.run_cli("ls", self.db, "--after", "4").stdout
+        self.assertIn(rb'\x1b[1m\xc2\x9b\x7f\xff"', table)
+        self.assertNotIn(b"\xc2\x9b", table)
+        row = self.json("ls", self.db, "--after", "4")[0]
+        self.assertEqual(row["key"], '\x1b[1m\x9b\x7f\ufffd"')
+
+    def test_ls_colours_only_on_a_terminal_that_wants_them(self):
+        def on_terminal(*args, **env):
+            ours, theirs = pty.openpty()
+            text = b""
+            with os.fdopen(ours, "rb", 0) as screen:
+                subprocess.run([POSTBAG, "ls", self.db, *args], stdout=theirs,
+                               env={**os.environ, **env}, check=True)
+                os.close(theirs)
+                with contextlib.suppress(OSError):  # EIO: nobody writes
+                    while chunk := screen.read(65536):
+                        text += chunk
+            return text
+
+        self.assertIn(b"\x1b[31mdead", on_terminal())
+        self.assertNotIn(b"\x1b", on_terminal("--no-color"))
+        self.assertNotIn(b"\x1b", on_terminal(NO_COLOR="1"))
+        self.assertNotIn("\x1b", self.ok("ls", self.db))
+
+
+class Show(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.id = self.put("t", 'line "1"\nline\t2')
+
+    def test_show_by_number_or_id_hides_the_payload(self):
+        for name in ("1", self.id, self.id.upper()):
+            text = self.ok("show", self.db, name)
+            self.assertIn(self.id, text)
+            self.assertNotIn("line", text)
+        self.assertNotIn("payload", self.json("show", self.db, "1"))
+
+    def test_show_payload_as_text_hex_and_base64(self):
+        raw = b'line "1"\nline\t2'
+
+        def form(name):
+            return self.ok("show", self.db, "1", "--payload", name)
+
+        def form_json(name):
+            return self.json("show", self.db, "1", "--payload",
+                             name)["payload"]
+
+        self.assertTrue(form("text").endswith('\n\nline "1"\nline\\x092\n'))
+        self.assertTrue(form("hex").endswith("\n\n" + raw.hex() + "\n"))
+        self.assertEqual(form_json("text").encode(), raw)
+        self.assertEqual(bytes.fromhex(form_json("hex")), raw)
+        for length in range(len(raw) + 1):
+            self.ok("put", self.db, "t", "-", stdin=raw[:length])
+            shown = self.json("show", self.db, str(2 + length), "--payload",
+                              "base64")["payload"]
+            self.assertEqual(base64.b64decode(shown, validate=True),
+                             raw[:length])
+
+    def test_show_mistakes_and_absence(self):
+        self.refused(USAGE, '"12x"', "show", self.db, "12x")
+        self.refused(USAGE, "--payload", "show", self.db, "1", "--payload",
+                     "yaml")
+        self.refused(NOT_FOUND, "2", "show", self.db, "2")
+        self.refused(NOT_FOUND, "no such message", "show", self.db,
+                     str(uuid.uuid4()))
+
+
+class Repair(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        self.ids = [self.put("t", "x", "--key", "k") for _ in range(3)]
+        self.sql(KILL.format(3), SETTLE.format(3))
+
+    def states(self):
+        return [row["state"] for row in self.json("ls", self.db)]
+
+    def requeue(self, *args):
+        return self.ok("dead", "requeue", self.db, *args)
+
+    def test_requeue_by_id_and_number_in_the_order_of_the_key(self):
+        self.assertEqual(self.requeue("--id", self.ids[2]), "1 requeued\n")
+        self.assertEqual(self.states(), ["dead", "dead", "retry"])
+        self.assertEqual(self.requeue("--seq", "2"), "1 requeued\n")
+        self.assertEqual(self.states(), ["dead", "retry", "behind"])
+        self.assertEqual(
+            [row["id"] for row in self.json("ls", self.db)], self.ids)
+
+    def test_requeue_all(self):
+        self.assertEqual(self.requeue("--all"), "3 requeued\n")
+        self.assertEqual(self.states(), ["retry", "behind", "behind"])
+        self.assertEqual(self.requeue("--all"), "0 requeued\n")
+        s = self.status()
+        self.assertEqual((s["held"], s["dead"], s["ledger_gap"]), (3, 0, 0))
+
+    def test_requeue_mistakes_change_nothing(self):
+        args = ("dead", "requeue", self.db)
+        self.refused(USAGE, "say which", *args)
+        self.refused(USAGE, "say which", *args, "--all", "--seq", "1")
+        self.refused(USAGE, "not an id", *args, "--id", "1")
+        self.refused(NOT_FOUND, "among the dead", *args, "--seq", "4")
+        self.refused(NOT_FOUND, "among the dead", *args, "--id",
+                     str(uuid.uuid4()))
+        self.assertEqual(self.states(), ["dead"] * 3)
+
+    def test_purge_wants_yes_and_keeps_the_dead(self):
+        self.sql("WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL"
+                 " SELECT i + 1 FROM n WHERE i < 1000)"
+                 " INSERT INTO outbox(topic, payload) SELECT 't', i FROM n"
+                 .replace("SELECT 't', i", "SELECT 't', CAST(i AS TEXT)"),
+                 *[f"UPDATE outbox_cursor SET acked = 600 WHERE lane = {lane}"
+                   for lane in range(4)])
+        self.refused(USAGE, "--yes", "purge", self.db)
+        self.assertEqual(self.ok("purge", self.db, "--yes"), "600 deleted\n")
+        self.assertEqual(self.sql("SELECT min(seq) FROM outbox"), [(601,)])
+        self.assertEqual(len(self.json("dead", "ls", self.db)), 3)
+
+
+class Inbox(CliTest):
+    def test_inbox_ls_shows_and_filters(self):
+        self.init()
+        self.sql("INSERT INTO inbox(consumer, source, id, state, topic,"
+                 " received_ms, processed_ms, seen) VALUES"
+                 " ('door', 's', 'abc', 'done', 'cmd/1', 1700000000000,"
+                 "  1700000001500, 2),"
+                 " ('door', '', x'00ff', 'due', 'cmd/2', 1700000000000, NULL,"
+                 "  1)")
+        rows = self.json("inbox", "ls", self.db)
+        self.assertEqual([row["id"] for row in rows], ["abc", "00ff"])
+        self.assertEqual(rows[0]["processed"], "2023-11-14T22:13:21.500Z")
+        self.assertIsNone(rows[1]["processed"])
+        self.assertEqual(rows[0]["seen"], 2)
+        self.assertEqual(
+            [row["arrival"] for row in
+             self.json("inbox", "ls", self.db, "--state", "due")], [2])
+        self.assertEqual(
+            self.json("inbox", "ls", self.db, "--consumer", "pump"), [])
+        self.assertTrue(re.search("cmd/1", self.ok("inbox", "ls", self.db)))
+        self.refused(USAGE, "--state", "inbox", "ls", self.db, "--state", "x")
+
+
+if __name__ == "__main__":
+    unittest.main()
