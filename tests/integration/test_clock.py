@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""The wall clock jumps to 1970 and on by a day, again and again, while the
+relay waits to try again: nothing waits longer than the cap."""
+import glob
+import os
+import socket
+import sys
+import threading
+import time
+
+import rig
+
+CAP_MS = 2000
+# the cap, a step of the engine, the 1 s in which Paho starts a connection,
+# and what a loaded machine adds
+MOST_S = CAP_MS / 1000 + 1.5
+OFFSETS = ("-20780d", "+0d", "+1d", "-20780d", "+1d", "+0d")
+LIBRARY = next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
+
+
+class Listener:
+    """A port that answers and hangs up; remembers when it was called."""
+
+    def __init__(self):
+        self.calls = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            self.calls.append(time.monotonic())
+            connection.close()
+
+    def close(self):
+        """The port is free when this returns; a second time is fine."""
+        if self.socket.fileno() >= 0:
+            self.socket.shutdown(socket.SHUT_RDWR)
+            self.socket.close()
+
+
+class Clock(rig.Case):
+    def setUp(self):
+        super().setUp()
+        self.offset = os.path.join(self.folder, "offset")
+        self.set_clock("+0d")
+        self.env = {"LD_PRELOAD": LIBRARY,
+                    "FAKETIME_TIMESTAMP_FILE": self.offset,
+                    "FAKETIME_NO_CACHE": "1",
+                    "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+    def relay(self, uri, *words):
+        """Its clock is ours to set."""
+        relay = self.gateway(uri, *words, env=self.env)
+        # killed, it would leave the library's files in /dev/shm
+        self.addCleanup(relay.end)
+        return relay
+
+    def set_clock(self, offset):
+        with open(self.offset + ".new", "w", encoding="ascii") as file:
+            file.write(offset + "\n")
+        os.rename(self.offset + ".new", self.offset)
+
+    def jump_until(self, enough):
+        """Jump about twice a second until there is enough to judge."""
+        turn = 0
+        end = time.monotonic() + 120
+        while not enough():
+            self.assertLess(time.monotonic(), end, "too few tries")
+            self.set_clock(OFFSETS[turn % len(OFFSETS)])
+            turn += 1
+            time.sleep(0.4)  # the rhythm of the jumps
+        self.set_clock("+0d")
+
+    def assert_no_stall(self, times):
+        gaps = [b - a for a, b in zip(times, times[1:])]
+        print(f"{len(times)} tries, longest gap {max(gaps):.1f} s", flush=True)
+        self.assertLessEqual(max(gaps), MOST_S)
+
+    def test_link_is_tried_within_the_cap(self):
+        listener = Listener()
+        self.addCleanup(listener.close)
+        gateway = self.relay(
+            f"tcp://127.0.0.1:{listener.port}", "reconnect_base_ms=500",
+            f"reconnect_cap_ms={CAP_MS}")
+        self.database().put("x")
+        self.jump_until(lambda: len(listener.calls) >= 12)
+        self.assert_no_stall(listener.calls)
+        listener.close()
+        broker = self.broker(port=listener.port)
+        gateway.wait_err("outbound link: connected", seconds=MOST_S + 5)
+        self.assertEqual(self.database().wait_settled()["delivered"], 1)
+        self.assertTrue(broker.is_running())
+
+    def test_refused_message_is_tried_within_the_cap(self):
+        acl = os.path.join(self.folder, "acl")
+        with open(acl, "w", encoding="ascii") as file:
+            file.write("topic readwrite good/#\n")
+        broker = self.broker(lines=(f"acl_file {acl}",))
+        self.relay(broker.uri(), "retry_base_ms=500", "max_attempts=1000",
+                   f"retry_cap_ms={CAP_MS}", "poll_ms=60000")
+        own = self.database()
+        own.put("x", "bad/t")
+        seen = []
+
+        def attempts():
+            now = own.rows("SELECT attempts FROM outbox_held")
+            if now and (not seen or seen[-1][0] != now[0][0]):
+                seen.append((now[0][0], time.monotonic()))
+            return len(seen) >= 12
+        self.jump_until(attempts)
+        self.assert_no_stall([at for _, at in seen])
+        with open(acl, "a", encoding="ascii") as file:
+            file.write("topic readwrite bad/#\n")
+        broker.signal(rig.signal.SIGHUP)
+        rig.wait_for(lambda: own.counts()["delivered"] == 1, "delivered")
+        self.assertEqual(own.counts()["held"], 0)
+
+    def test_running_link_goes_on(self):
+        broker = self.broker()
+        gateway = self.relay(broker.uri())
+        gateway.wait_err("outbound link: connected")
+        own = self.database()
+        for turn, offset in enumerate(OFFSETS, 1):
+            self.set_clock(offset)
+            own.put_many(turn * 10, 10)
+            self.assertEqual(own.wait_settled(MOST_S)["delivered"], turn * 10)
+        self.assertEqual(gateway.err().count("outbound link: connected"), 1)
+
+
+if __name__ == "__main__":
+    rig.need("mosquitto")
+    if LIBRARY is None:
+        print("skipped: not installed: faketime")
+        sys.exit(77)
+    rig.main()

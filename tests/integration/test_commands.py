@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""Commands from mosquitto: stored before their PUBACK, answered, kept while
+the firmware is away."""
+import rig
+
+
+class Commands(rig.Case):
+    def setUp(self):
+        super().setUp()
+        self.link = self.broker()
+        self.sub = self.subscriber(self.link, topic="reply/#")
+        self.relay = self.gateway(self.link.uri(), "commands=cmd/#",
+                                  "reply_topics=reply/#")
+        self.link.wait_err("Sending SUBACK to gateway-in\n")
+        self.own = self.database()
+
+    def command(self, name, *properties):
+        self.publish(self.link, "cmd/1", f"do {name}", "-D", "publish",
+                     "user-property", "id", name, *properties)
+
+    def effects(self):
+        return [row[0] for row in
+                self.own.rows("SELECT command FROM effect ORDER BY rowid")]
+
+    def wait_effects(self, *names):
+        rig.wait_for(lambda: self.effects() == list(names),
+                     f"the effects are {names}")
+
+    def test_reply_has_correlation_data_and_the_command_s_id(self):
+        self.command("a", "-D", "publish", "response-topic", "reply/x", "-D",
+                     "publish", "correlation-data", "c-17")
+        self.sub.wait_payload("a")
+        reply = self.sub.messages()[0]
+        self.assertEqual(
+            (reply.topic, reply.correlation, reply.property("causationid")),
+            ("reply/x", "c-17", "a"))
+
+    def test_restarted_firmware_gets_what_came_meanwhile(self):
+        self.assertEqual(self.relay.end(), 0)
+        self.command("a")
+        self.relay = self.gateway(self.link.uri(), "commands=cmd/#")
+        self.wait_effects("a")
+
+    def test_locked_database_refuses_the_command_and_gets_it_again(self):
+        """No PUBACK while it cannot be stored; and the messages that wait
+        leave afterwards, on their own connection."""
+        self.own.run("BEGIN IMMEDIATE")
+        self.own.put("from before")
+        self.command("a")
+        self.relay.wait_err("inbound link: ", 3)
+        self.assertNotIn("Received PUBACK from gateway-in", self.link.err())
+        self.own.run("COMMIT")
+        self.wait_effects("a")
+        self.link.wait_err("Received PUBACK from gateway-in")
+        self.own.wait_settled()
+        self.assertEqual(
+            self.relay.err().count("outbound link: connected"), 1)
+        self.command("b")
+        self.wait_effects("a", "b")
+
+
+if __name__ == "__main__":
+    rig.need("mosquitto", "mosquitto_sub", "mosquitto_pub", "stdbuf")
+    rig.main()

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The firmware of the tests: an engine with its relay thread, and, when told
+ * to, work of its own.
+ *
+ *   gateway DB uri=... client_id=... [option=value ...]
+ *
+ * Options are those of the engine and of the Paho transport, and
+ *
+ *   work=N      commit N transactions, each with one row in table state and
+ *               one message (payload: the row's n; key: one of four)
+ *   gap_us=N    wait so long between two of them
+ *   no_put=1    without the messages
+ *   sync=NAME   synchronous of its own connection (FULL)
+ *   commands=F  subscribe to the filter F; a command adds a row to table
+ *               effect, and is answered if it names a response topic
+ *
+ * It says on standard output "ready", "thread TID" (the one that commits),
+ * "committed N" after each commit and "worked" after the last; the log goes
+ * to standard error.  SIGTERM ends it in order.
+ */
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "postbag/linux.h"
+#include "words.h"
+
+enum { GRACE_MS = 2000, KEYS = 4 };
+
+struct gateway {
+    struct postbag_config engine;
+    struct postbag_paho_config paho;
+    struct {
+        uint32_t work, gap_us, no_put;
+        const char *sync, *commands;
+    } own;
+    struct postbag *postbag;
+    sqlite3 *db;
+    struct postbag_writer *writer;
+    sqlite3_stmt *insert;
+    sigset_t stop;
+};
+
+#define OWN(field, is_text) \
+    { \
+#field, offsetof(struct gateway, own.field), is_text \
+    }
+
+static const struct word_option own_words[] = {
+    OWN(work, 0),
+    OWN(gap_us, 0),
+    OWN(no_put, 0),
+    OWN(sync, 1),
+    OWN(commands, 1),
+    {NULL, 0, 0},
+};
+
+static void die(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+
+static void die(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fputs("gateway: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* One write for a line, so that a kill leaves whole lines only. */
+static void say(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vdprintf(STDOUT_FILENO, format, args);
+    va_end(args);
+}
+
+static void log_line(void *ctx, const struct postbag_log_line *line)
+{
+    (void)ctx;
+    dprintf(STDERR_FILENO, "%d %s: %s (%d)\n", line->level,
+        postbag_error_name(line->code), line->text, line->cause);
+}
+
+/* ---- commands ---------------------------------------------------------- */
+
+static void add_effect(sqlite3 *db, const struct postbag_command *cmd)
+{
+    sqlite3_stmt *s = NULL;
+
+    if (sqlite3_prepare_v2(
+            db, "INSERT INTO effect(command) VALUES (?1)", -1, &s, NULL))
+        die("effect: %s", sqlite3_errmsg(db));
+    sqlite3_bind_text(s, 1, cmd->id, (int)cmd->id_len, SQLITE_TRANSIENT);
+    if (sqlite3_step(s) != SQLITE_DONE)
+        die("effect: %s", sqlite3_errmsg(db));
+    sqlite3_finalize(s);
+}
+
+static enum postbag_outcome handle(
+    void *ctx, const struct postbag_command *cmd, struct postbag_writer *w)
+{
+    struct postbag_message m = {.struct_size = sizeof(m), .is_text = 1};
+    int err = POSTBAG_OK;
+
+    (void)ctx;
+    add_effect(postbag_writer_db(w), cmd);
+    m.payload = cmd->id;
+    m.payload_len = cmd->id_len;
+    if (cmd->response_topic != NULL)
+        err = postbag_reply(w, cmd, &m, NULL);
+    if (err != POSTBAG_OK)
+        die("reply: %s", postbag_writer_fault(w)->text);
+    return POSTBAG_DONE;
+}
+
+/* ---- start and end ----------------------------------------------------- */
+
+static void open_engine(struct gateway *g)
+{
+    struct postbag_fault why = {0};
+    struct postbag_paho_config in = g->paho;
+    char in_id[64];
+
+    (void)snprintf(in_id, sizeof(in_id), "%s-in", g->paho.client_id);
+    in.client_id = in_id;
+    g->engine.port = postbag_linux_port();
+    g->engine.log = log_line;
+    if (postbag_paho_new(&g->engine.transport, &g->paho, &why) != POSTBAG_OK)
+        die("transport: %s", why.text);
+    if (g->own.commands != NULL &&
+        postbag_paho_new(&g->engine.inbound, &in, &why) != POSTBAG_OK)
+        die("inbound transport: %s", why.text);
+    if (postbag_open(&g->postbag, &g->engine, &why) != POSTBAG_OK)
+        die("open: %s", why.text);
+    if (g->own.commands != NULL &&
+        postbag_on(g->postbag, "app", g->own.commands, handle, NULL) !=
+            POSTBAG_OK)
+        die("commands=%s", g->own.commands);
+}
+
+static void run_sql(sqlite3 *db, const char *sql)
+{
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        die("%s: %s", sql, sqlite3_errmsg(db));
+}
+
+static void open_writer(struct gateway *g)
+{
+    struct postbag_writer_config c = {
+        .struct_size = sizeof(c), .port = g->engine.port, .engine = g->postbag};
+    struct postbag_fault why = {0};
+    char pragma[64];
+
+    if (sqlite3_open(g->engine.db_path, &g->db) != SQLITE_OK)
+        die("%s: %s", g->engine.db_path, sqlite3_errmsg(g->db));
+    sqlite3_busy_timeout(g->db, 5000);
+    (void)snprintf(pragma, sizeof(pragma), "PRAGMA synchronous=%s",
+        g->own.sync == NULL ? "FULL" : g->own.sync);
+    run_sql(g->db, pragma);
+    run_sql(g->db, "PRAGMA wal_autocheckpoint=0");
+    run_sql(g->db,
+        "CREATE TABLE IF NOT EXISTS state(n INTEGER PRIMARY KEY, id BLOB);"
+        "CREATE TABLE IF NOT EXISTS effect(command TEXT)");
+    c.db = g->db;
+    if (postbag_writer_open(&g->writer, &c, &why) != POSTBAG_OK)
+        die("writer: %s", why.text);
+    if (sqlite3_prepare_v2(g->db, "INSERT INTO state(n, id) VALUES (?1, ?2)",
+            -1, &g->insert, NULL) != SQLITE_OK)
+        die("state: %s", sqlite3_errmsg(g->db));
+}
+
+static void shut(struct gateway *g)
+{
+    int err = postbag_stop(g->postbag, GRACE_MS);
+
+    if (err != POSTBAG_OK && err != POSTBAG_EAGAIN)
+        die("stop: %s", postbag_error_text(err));
+    sqlite3_finalize(g->insert);
+    postbag_writer_close(g->writer);
+    postbag_close(g->postbag);
+    if (sqlite3_close(g->db) != SQLITE_OK)
+        die("close: %s", sqlite3_errmsg(g->db));
+}
+
+/* ---- work -------------------------------------------------------------- */
+
+static long last_n(struct gateway *g)
+{
+    sqlite3_stmt *s = NULL;
+    long n;
+
+    if (sqlite3_prepare_v2(g->db, "SELECT ifnull(max(n), 0) FROM state", -1, &s,
+            NULL) != SQLITE_OK ||
+        sqlite3_step(s) != SQLITE_ROW)
+        die("state: %s", sqlite3_errmsg(g->db));
+    n = (long)sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return n;
+}
+
+static void put(struct gateway *g, long n, const struct postbag_id *id)
+{
+    char payload[24];
+    char key[8];
+    struct postbag_message m = {.struct_size = sizeof(m),
+        .topic = "gw/data",
+        .payload = payload,
+        .key = key,
+        .id = id,
+        .is_text = 1};
+
+    m.payload_len = (size_t)snprintf(payload, sizeof(payload), "%ld", n);
+    (void)snprintf(key, sizeof(key), "k%ld", n % KEYS);
+    if (postbag_put(g->writer, &m, NULL) != POSTBAG_OK)
+        die("put: %s", postbag_writer_fault(g->writer)->text);
+}
+
+static void add_state(struct gateway *g, long n, const struct postbag_id *id)
+{
+    sqlite3_bind_int64(g->insert, 1, n);
+    sqlite3_bind_blob(g->insert, 2, id->b, sizeof(id->b), SQLITE_STATIC);
+    if (sqlite3_step(g->insert) != SQLITE_DONE)
+        die("state: %s", sqlite3_errmsg(g->db));
+    sqlite3_reset(g->insert);
+}
+
+static void commit_one(struct gateway *g, long n)
+{
+    struct postbag_id id;
+
+    if (postbag_id_new(g->engine.port, &id) != POSTBAG_OK)
+        die("no id");
+    if (postbag_begin(g->writer) != POSTBAG_OK)
+        die("begin: %s", postbag_writer_fault(g->writer)->text);
+    add_state(g, n, &id);
+    if (!g->own.no_put)
+        put(g, n, &id);
+    if (postbag_commit(g->writer) != POSTBAG_OK)
+        die("commit: %s", postbag_writer_fault(g->writer)->text);
+    say("committed %ld\n", n);
+}
+
+/* Has SIGTERM come within so long? */
+static int is_told_to_stop(struct gateway *g, uint32_t wait_us)
+{
+    struct timespec wait = {.tv_sec = wait_us / 1000000,
+        .tv_nsec = (long)(wait_us % 1000000) * 1000};
+
+    return sigtimedwait(&g->stop, NULL, &wait) == SIGTERM;
+}
+
+static void run(struct gateway *g)
+{
+    long n = last_n(g);
+    int stopped = 0;
+
+    say("ready\nthread %d\n", (int)gettid());
+    for (uint32_t i = 0; i < g->own.work && !stopped; i++) {
+        commit_one(g, ++n);
+        stopped = is_told_to_stop(g, g->own.gap_us);
+    }
+    if (g->own.work != 0)
+        say("worked\n");
+    while (!stopped)
+        stopped = is_told_to_stop(g, 1000000000);
+}
+
+static void read_words(struct gateway *g, int argc, char **argv)
+{
+    if (argc < 2)
+        die("usage: gateway DB uri=... client_id=... [option=value ...]");
+    g->engine.struct_size = sizeof(g->engine);
+    g->engine.db_path = argv[1];
+    g->paho.struct_size = sizeof(g->paho);
+    for (int i = 2; i < argc; i++)
+        if (!words_set(&g->engine, words_engine, argv[i]) &&
+            !words_set(&g->paho, words_paho, argv[i]) &&
+            !words_set(g, own_words, argv[i]))
+            die("no such option: %s", argv[i]);
+}
+
+int main(int argc, char **argv)
+{
+    static struct gateway g;
+
+    read_words(&g, argc, argv);
+    /* before any thread starts, so that all of them leave it to run */
+    sigemptyset(&g.stop);
+    sigaddset(&g.stop, SIGTERM);
+    sigprocmask(SIG_BLOCK, &g.stop, NULL);
+    open_engine(&g);
+    open_writer(&g);
+    if (postbag_start(g.postbag) != POSTBAG_OK)
+        die("start");
+    run(&g);
+    shut(&g);
+    return 0;
+}
