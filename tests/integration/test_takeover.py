@@ -14,6 +14,13 @@ class Takeover(rig.Case):
         second = self.gateway(uri, *LEASE, name="second")
         return first, second
 
+    def pause(self, own, process):
+        """Stop it while it has no transaction open, or SQLite's write lock
+        would stop with it."""
+        own.run("BEGIN IMMEDIATE")
+        process.pause()
+        own.run("COMMIT")
+
     def state(self, own):
         """All that a relay writes."""
         return [own.rows(f"SELECT * FROM {table}") for table in
@@ -28,7 +35,7 @@ class Takeover(rig.Case):
         own.put_many(1, 10)
         broker.wait_log("< PUBLISH", 10)
 
-        first.pause()
+        self.pause(own, first)
         # its PUBACKs now wait in its socket
         broker.tell("set hold=")
         second.wait_err(OFFICE + "2")
@@ -53,7 +60,7 @@ class Takeover(rig.Case):
             for _ in range(self.random.randrange(1, 40)):
                 own.put_many(put + 1, 5)
                 put += 5
-            owner.pause()
+            self.pause(own, owner)
             own.put_many(put + 1, 50)
             put += 50
             standby.wait_err(OFFICE + str(turn + 2))
