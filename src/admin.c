@@ -15,6 +15,7 @@
 #include "list_store.h"
 #include "live_path.h"
 #include "mem.h"
+#include "profile_store.h"
 #include "purge_store.h"
 #include "requeue_store.h"
 #include "schema.h"
@@ -274,6 +275,20 @@ static int check_writable(struct postbag_admin *a)
         return POSTBAG_OK;
     return postbag__fail(
         &a->db.fault, POSTBAG_ESTATE, "admin: opened to look only");
+}
+
+int postbag_admin_set_profile(
+    struct postbag_admin *a, const char *dest, const char *profile)
+{
+    const struct postbag_profile *p;
+    int err = check_writable(a);
+
+    if (err == POSTBAG_OK)
+        err = postbag__profile_named(
+            profile == NULL ? "(none)" : profile, &p, &a->db.fault);
+    if (err == POSTBAG_OK)
+        err = postbag__profile_set(&a->db, dest_or_main(dest), p);
+    return err;
 }
 
 /* In a transaction of the admin's, which knows how durable it must be. */

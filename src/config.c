@@ -8,6 +8,7 @@
 #include "error.h"
 #include "mem.h"
 #include "topicfilter.h"
+#include "utf8.h"
 
 struct range {
     const char *name, *unit;
@@ -74,6 +75,30 @@ static int take_options(struct postbag_config *c, struct postbag_fault *why)
     return t.err;
 }
 
+/* These leave with messages or stand for topics.  A broker hangs up on a
+ * control character (MQTT 5, 1.5.4), and every message would be dead. */
+static int check_texts(
+    const struct postbag_config *c, struct postbag_fault *why)
+{
+    const struct {
+        const char *name, *text;
+    } all[] = {
+        {"dest", c->dest},
+        {"source", c->source},
+        {"envelope", c->envelope},
+        {"reply_topics", c->reply_topics},
+        {"profile", c->profile},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i].text != NULL &&
+            !postbag__utf8_is_mqtt_string(all[i].text, strlen(all[i].text)))
+            return postbag__fail(why, POSTBAG_EINVAL,
+                "option %s is not UTF-8, or has a control character",
+                all[i].name);
+    return POSTBAG_OK;
+}
+
 int postbag__config_copy(struct postbag_config *out,
     const struct postbag_config *from, struct postbag_fault *why)
 {
@@ -91,6 +116,8 @@ int postbag__config_copy(struct postbag_config *out,
     *out = raw;
     out->db_path = NULL;
     err = take_options(out, why);
+    if (err == POSTBAG_OK)
+        err = check_texts(out, why);
     if (err != POSTBAG_OK)
         return err;
     if (!postbag__filters_are_valid(out->reply_topics))

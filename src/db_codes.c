@@ -11,7 +11,7 @@ static int constraint_error(const char *text)
 {
     if (strstr(text, "outbox is full") != NULL)
         return POSTBAG_EFULL;
-    if (strstr(text, "max_payload") != NULL)
+    if (strstr(text, " is larger than ") != NULL)
         return POSTBAG_ETOOBIG;
     return POSTBAG_EINVAL;
 }
@@ -59,6 +59,7 @@ static int error_of(int extended, const char *text)
 /* Record what the connection just ran into. */
 int postbag__db_fault(struct db *db, int rc)
 {
+    static const char ours[] = "postbag: ";
     int extended = rc;
     const char *text = sqlite3_errstr(rc);
     int err;
@@ -72,6 +73,9 @@ int postbag__db_fault(struct db *db, int rc)
         }
     }
     err = error_of(extended, text);
+    /* of our triggers: who reads a fault knows whose it is */
+    if (strncmp(text, ours, strlen(ours)) == 0)
+        text += strlen(ours);
     if (err != POSTBAG_OK) {
         (void)postbag__fail(&db->fault, err, "%s", text);
         db->fault.cause = extended;

@@ -27,6 +27,25 @@ static void complain(
             postbag_error_text(err));
 }
 
+/* The first at once, then what came together in ten seconds.  Not with code
+ * EREFUSED, which is that of a broker that refuses us. */
+static void tell_dead(struct engine *e, int64_t now_us)
+{
+    struct sender *s = &e->sender;
+
+    if (s->newly_dead == 0 || now_us < e->dead_us)
+        return;
+    if (s->newly_dead == 1)
+        postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "1 message is dead: %s; see postbag dead ls", s->last_dead);
+    else
+        postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "%lu messages are dead, the last one: %s; see postbag dead ls",
+            (unsigned long)s->newly_dead, s->last_dead);
+    s->newly_dead = 0;
+    e->dead_us = now_us + TELL_US;
+}
+
 /* ---- mailbox and links ---- */
 
 /* The first error; a row whose fate could not be recorded is sent again, but
@@ -51,23 +70,40 @@ static int drain(struct engine *e, int64_t now_us)
 /* disconnect has settled everything */
 static int outbound_down(struct engine *e, int64_t now_us)
 {
+    uint32_t in_flight = e->sender.window.used;
     int err = drain(e, now_us);
 
+    if (e->outbound.verdict == LINK_BLAMES_ROWS && in_flight > 0)
+        postbag__log(&e->log, POSTBAG_LOG_WARNING, e->outbound.error_code,
+            "the reason may be one of the %lu messages in flight",
+            (unsigned long)in_flight);
     postbag__sender_link_down(&e->sender);
     return err;
+}
+
+/* What is in flight gets some time for its PUBACKs. */
+static int may_leave(const struct engine *e, int64_t now_us)
+{
+    return e->outbound.is_leaving &&
+           (e->sender.window.used == 0 || now_us >= e->outbound.next_us);
 }
 
 static int step_outbound(struct engine *e, int64_t now_us)
 {
     enum link_change change = LINK_SAME;
     int err = drain(e, now_us);
+    const char *why = postbag__sender_gives_up(&e->sender, now_us);
     int down = POSTBAG_OK;
 
-    if (postbag__sender_is_stuck(&e->sender, now_us)) {
-        postbag__link_fail(&e->outbound, now_us, "no PUBACK in time");
+    if (why != NULL) {
+        postbag__link_fail(&e->outbound, now_us, why);
         change = LINK_WENT_DOWN;
     } else {
         change = postbag__link_step(&e->outbound, now_us);
+    }
+    if (may_leave(e, now_us)) {
+        postbag__link_leave(&e->outbound, now_us);
+        change = LINK_WENT_DOWN;
     }
     if (change == LINK_CAME_UP)
         postbag__sender_link_up(&e->sender, now_us);
@@ -95,6 +131,8 @@ static void step_inbound(struct engine *e, int64_t now_us)
 {
     if (postbag__link_step(&e->inbound, now_us) == LINK_CAME_UP)
         subscribe(e, now_us);
+    if (e->inbound.is_leaving) /* there is nothing to wait for */
+        postbag__link_leave(&e->inbound, now_us);
 }
 
 static void stop_links(struct engine *e, int64_t now_us)
@@ -153,8 +191,14 @@ static int serve(struct engine *e, int64_t now_us)
 {
     int err = step_lease(e, now_us);
 
-    if (err != POSTBAG_OK || !e->lease.is_owner)
+    if (err != POSTBAG_OK)
         return err;
+    if (!e->lease.is_owner) {
+        /* they are off, and only note what they are told */
+        (void)postbag__link_step(&e->outbound, now_us);
+        (void)postbag__link_step(&e->inbound, now_us);
+        return err;
+    }
     assert(!postbag__in_transaction(&e->db));
     err = step_outbound(e, now_us);
     step_inbound(e, now_us);
@@ -225,11 +269,16 @@ static void report(struct engine *e, int64_t now_us)
         .last_puback_ms = e->sender.last_puback_ms,
         .put_seq = e->sender.newest,
         .wal_frames = e->housekeeper.frames,
-        .next_try_ms = out->state == LINK_WAITING ? out->next_us / 1000 : 0,
+        .server = out->state == LINK_UP ? out->info.server + 1 : 0,
+        /* also while it is down: they may be the reason */
+        .own_certificate_end_s = out->info.own_certificate_end_s,
+        .server_certificate_end_s = out->info.server_certificate_end_s,
     };
 
     if (!e->lease.is_owner)
         return; /* the file is the owner's */
+    if (out->state == LINK_WAITING)
+        facts.next_try_ms = postbag__link_deadline(out) / 1000;
     if (e->receiver != NULL)
         postbag__receiver_counts(e->receiver, &counts);
     facts.accepted = counts.accepted;
@@ -251,6 +300,8 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
     at = earlier(at, postbag__lease_deadline(&e->lease, has_work));
     at = earlier(at, postbag__housekeeper_deadline(&e->housekeeper));
     at = earlier(at, postbag__live_deadline(&e->live, now_us));
+    if (e->sender.newly_dead != 0)
+        at = earlier(at, e->dead_us);
     if (!e->lease.is_owner)
         return at;
     at = earlier(at, postbag__link_deadline(&e->outbound));
@@ -273,6 +324,7 @@ int postbag__engine_step(
         lose(e, now_us);
     else
         complain(e, now_us, "relay", err);
+    tell_dead(e, now_us);
     changed |= e->db.commits != e->commits;
     e->commits = e->db.commits;
     house = postbag__housekeeper_step(&e->housekeeper, now_us, changed);
@@ -300,6 +352,8 @@ void postbag__engine_shut(struct engine *e)
     if (e->lease.is_owner)
         err = postbag__sender_save(&e->sender, now_us, 1);
     complain(e, now_us, "save the cursor at the end", err);
-    e->live.next_us = 0; /* the last word, whenever the last one was */
+    e->dead_us = 0; /* the last word, whenever the last one was */
+    tell_dead(e, now_us);
+    e->live.next_us = 0;
     report(e, now_us);
 }

@@ -34,7 +34,8 @@ struct engine {
     struct link outbound, inbound;
     struct mailbox mailbox;
     struct postbag_transport_events outbound_events, inbound_events;
-    uint32_t max_payload;              /* the database's */
+    uint32_t max_payload; /* the database's */
+    const struct postbag_profile *profile;
     struct receiver *receiver;         /* NULL: no commands */
     const struct consumers *consumers; /* borrowed */
     int is_watching;  /* the port sees writes of other processes */
@@ -42,6 +43,7 @@ struct engine {
     uint32_t commits; /* of our connection, as last seen */
     int last_error;   /* told already */
     int64_t told_us;
+    int64_t dead_us;  /* do not tell of dead messages before */
     int64_t moved_us; /* look again whether the file is still there */
 };
 
@@ -56,5 +58,11 @@ POSTBAG_CHECK int postbag__engine_step(
 int postbag__engine_is_drained(const struct engine *e);
 /* Save what can be saved, disconnect. */
 void postbag__engine_shut(struct engine *e);
+
+/* Between the engine's own files.  take: what does not fit option profile is
+ * refused before the file is touched.  open: store that profile; without the
+ * option the destination's holds for us, too. */
+POSTBAG_CHECK int postbag__engine_take_profile(struct engine *e);
+POSTBAG_CHECK int postbag__engine_open_profile(struct engine *e);
 
 #endif

@@ -118,6 +118,7 @@ static void init_links(struct engine *e)
         .reconnect_cap_ms = c->reconnect_cap_ms,
         .stable_ms = c->stable_ms,
         .start_jitter_ms = c->start_jitter_ms,
+        .first_server_s = c->first_server_s,
     };
 
     set_events(e);
@@ -214,6 +215,8 @@ static int open_database(struct engine *e)
         err = read_max_payload(e);
     if (err == POSTBAG_OK)
         err = open_dest(e);
+    if (err == POSTBAG_OK)
+        err = postbag__engine_open_profile(e);
     /* from here on a step reports a deadline instead of waiting */
     e->db.busy_ms = 0;
     return err;
@@ -263,6 +266,7 @@ static int open_sender(struct engine *e)
                 .max_attempts = c->max_attempts,
                 .skip_sync_before_send = c->skip_sync_before_send,
                 .keep_s = c->keep_s,
+                .profile = e->profile,
             },
     };
     err = postbag__sender_init(&e->sender);
@@ -328,6 +332,8 @@ int postbag__engine_open(struct engine *e, const struct postbag_config *config,
     e->log.ctx = config->log_ctx;
     init_links(e);
     err = check_dest(e);
+    if (err == POSTBAG_OK)
+        err = postbag__engine_take_profile(e);
     if (err == POSTBAG_OK)
         err = open_shared(e);
     if (err == POSTBAG_OK)

@@ -4,24 +4,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-#include "base64.h"
 #include "error.h"
-#include "rfc3339.h"
 #include "utf8.h"
 
 static const char default_type[] = "postbag.message";
 
-/* Attributes whose value is NULL are left out by the outer patch. */
-static const char structured_sql[] =
-    "SELECT CASE ?9 WHEN 0 THEN json_set(e, '$.data_base64', ?8)"
-    " ELSE iif(json_valid(?8), json_set(e, '$.data', json(?8)),"
-    "  json_set(e, '$.data', ?8)) END"
-    " FROM (SELECT json_patch(json_remove(ifnull(?10, '{}'), '$.baggage'),"
-    " json_patch('{}',"
-    "  json_object('specversion', '1.0', 'id', ?1, 'source', ?2, 'type', ?3,"
-    "  'time', ?4, 'sequence', ?5, 'partitionkey', ?6,"
-    "  'keyversion', ?11, 'datacontenttype', ?7))) AS e)";
+enum { STRING_MAX = 65535 }; /* MQTT 5, 1.5.4 */
 
 int postbag__envelope_kind(const char *name, enum envelope_kind *out)
 {
@@ -72,38 +62,65 @@ int postbag__envelope_open(struct envelope *e, struct db *db,
     err = read_stream(e);
     if (err == POSTBAG_OK)
         err = postbag__prepare(db, &e->each_header,
-            "SELECT key, CAST(value AS TEXT) FROM json_each(?1)"
-            " WHERE type NOT IN ('null', 'object', 'array')");
-    if (err == POSTBAG_OK)
-        err = postbag__prepare(db, &e->structured, structured_sql);
-    return err;
+            "SELECT key, " ENVELOPE_HEADER_TEXT " FROM json_each(?1)"
+            " WHERE " ENVELOPE_HEADER_LEAVES);
+    return err == POSTBAG_OK ? postbag__envelope_json_open(e) : err;
 }
 
 void postbag__envelope_close(struct envelope *e)
 {
     postbag__finalize(&e->each_header);
     postbag__finalize(&e->structured);
+    postbag__finalize(&e->is_json);
     postbag__arena_free(&e->text);
 }
 
-/* ---- MQTT 5: properties ---- */
-
-static int refuse(struct envelope *e, const char *what)
+int postbag__envelope_refuse(struct envelope *e, const char *what)
 {
     return postbag__fail(&e->db->fault, POSTBAG_EINVAL, "malformed: %s", what);
 }
 
+void postbag__envelope_attributes(
+    const struct envelope *e, const struct row *row, struct attributes *out)
+{
+    postbag_id_format(&row->id, out->id);
+    postbag__rfc3339(row->created_ms, out->when);
+    (void)snprintf(out->sequence, sizeof(out->sequence), "%s-%020lld",
+        e->stream, (long long)row->seq);
+    (void)snprintf(out->version, sizeof(out->version), "%lld",
+        (long long)row->key_version);
+    out->key_version = row->key_version == 0 ? NULL : out->version;
+    out->type = row->type == NULL ? default_type : row->type;
+}
+
+/* ---- MQTT 5: properties ---- */
+
+static int check_string(struct envelope *e, const char *text)
+{
+    size_t len = strlen(text);
+
+    if (len > STRING_MAX)
+        return postbag__envelope_refuse(
+            e, "a header is longer than 65535 bytes");
+    if (!postbag__utf8_is_mqtt_string(text, len))
+        return postbag__envelope_refuse(
+            e, "a header is not UTF-8, or has a control character");
+    return POSTBAG_OK;
+}
+
 static int add(struct envelope *e, const char *name, const char *value)
 {
+    int err;
+
     if (value == NULL)
         return POSTBAG_OK;
     if (e->count == ENVELOPE_PROPERTIES_MAX)
-        return refuse(e, "more than 64 user properties");
-    if (!postbag__utf8_is_mqtt_string(name, strlen(name)) ||
-        !postbag__utf8_is_mqtt_string(value, strlen(value)))
-        return refuse(e, "a header is not UTF-8, or has a control character");
-    if (strlen(value) > 65535)
-        return refuse(e, "a header is longer than 65535 bytes");
+        return postbag__envelope_refuse(e, "more than 64 user properties");
+    err = check_string(e, name);
+    if (err == POSTBAG_OK)
+        err = check_string(e, value);
+    if (err != POSTBAG_OK)
+        return err;
     e->pending[e->count].name =
         postbag__arena_add(&e->text, name, strlen(name));
     e->pending[e->count].value =
@@ -126,7 +143,8 @@ static int set_correlation_hex(struct envelope *e, const char *hex)
     char *bytes;
 
     if (len % 2 != 0)
-        return refuse(e, "correlation_data_hex has an odd length");
+        return postbag__envelope_refuse(
+            e, "correlation_data_hex has an odd length");
     e->correlation = postbag__arena_add(&e->text, hex, len);
     bytes = postbag__arena_at(&e->text, e->correlation);
     if (bytes == NULL)
@@ -136,11 +154,39 @@ static int set_correlation_hex(struct envelope *e, const char *hex)
         int low = hex_value(hex[i + 1]);
 
         if (high < 0 || low < 0)
-            return refuse(e, "correlation_data_hex is not hex");
+            return postbag__envelope_refuse(
+                e, "correlation_data_hex is not hex");
         bytes[i / 2] = (char)(high << 4 | low);
     }
     e->correlation_len = len / 2;
-    return POSTBAG_OK;
+    return e->correlation_len > STRING_MAX
+               ? postbag__envelope_refuse(
+                     e, "correlation_data_hex has more than 65535 bytes")
+               : POSTBAG_OK;
+}
+
+static int set_correlation(struct envelope *e, const char *text)
+{
+    if (strlen(text) > STRING_MAX)
+        return postbag__envelope_refuse(
+            e, "correlation_data is longer than 65535 bytes");
+    e->correlation_len = strlen(text);
+    e->correlation = postbag__arena_add(&e->text, text, e->correlation_len);
+    return e->text.err;
+}
+
+/* A topic name (MQTT 5, 3.3.2.3.5). */
+static int set_response_topic(struct envelope *e, const char *topic)
+{
+    int err = check_string(e, topic);
+
+    if (err != POSTBAG_OK)
+        return err;
+    if (topic[0] == '\0' || strpbrk(topic, "+#") != NULL)
+        return postbag__envelope_refuse(
+            e, "response_topic is empty, or has + or # in it");
+    e->response_topic = postbag__arena_add(&e->text, topic, strlen(topic));
+    return e->text.err;
 }
 
 /* Headers that are MQTT properties of their own; the rest are user ones. */
@@ -148,21 +194,14 @@ static int add_header(struct envelope *e, const char *name, const char *value)
 {
     if (strcmp(name, "baggage") == 0)
         return POSTBAG_OK; /* may hold what was not meant for this broker */
-    if (strcmp(name, "response_topic") == 0) {
-        if (!postbag__utf8_is_mqtt_string(value, strlen(value)))
-            return refuse(
-                e, "response_topic is not UTF-8, or has a control character");
-        e->response_topic = postbag__arena_add(&e->text, value, strlen(value));
-        return e->text.err;
-    }
+    if (strcmp(name, "response_topic") == 0)
+        return set_response_topic(e, value);
     if (strcmp(name, "correlation_data_hex") == 0)
         return set_correlation_hex(e, value);
-    if (strcmp(name, "correlation_data") == 0) {
-        e->correlation_len = strlen(value);
-        e->correlation =
-            postbag__arena_add(&e->text, value, e->correlation_len);
-        return e->text.err;
-    }
+    if (strcmp(name, "correlation_data") == 0)
+        return set_correlation(e, value);
+    if (strcmp(name, "time") == 0)
+        e->has_time = 1;
     return add(e, name, value);
 }
 
@@ -183,37 +222,30 @@ static int add_headers(struct envelope *e, const char *headers)
     return err;
 }
 
+/* After the headers, which may say when the event was. */
 static int add_attributes(struct envelope *e, const struct row *row)
 {
-    char id[37];
-    char when[RFC3339_SIZE];
-    char sequence[64];
-    char version[24];
+    struct attributes a;
     int err;
 
-    postbag_id_format(&row->id, id);
+    postbag__envelope_attributes(e, row, &a);
     if (e->kind == ENVELOPE_MINIMAL)
-        return add(e, "id", id);
-    postbag__rfc3339(row->created_ms, when);
-    (void)snprintf(sequence, sizeof(sequence), "%s-%020lld", e->stream,
-        (long long)row->seq);
-    (void)snprintf(
-        version, sizeof(version), "%lld", (long long)row->key_version);
+        return add(e, "id", a.id);
     err = add(e, "specversion", "1.0");
     if (err == POSTBAG_OK)
-        err = add(e, "id", id);
+        err = add(e, "id", a.id);
     if (err == POSTBAG_OK)
         err = add(e, "source", e->source);
     if (err == POSTBAG_OK)
-        err = add(e, "type", row->type == NULL ? default_type : row->type);
+        err = add(e, "type", a.type);
     if (err == POSTBAG_OK)
-        err = add(e, "time", when);
+        err = add(e, "time", e->has_time ? NULL : a.when);
     if (err == POSTBAG_OK)
-        err = add(e, "sequence", sequence);
+        err = add(e, "sequence", a.sequence);
     if (err == POSTBAG_OK)
         err = add(e, "partitionkey", row->key);
-    if (err == POSTBAG_OK && row->key_version != 0)
-        err = add(e, "keyversion", version);
+    if (err == POSTBAG_OK)
+        err = add(e, "keyversion", a.key_version);
     return err;
 }
 
@@ -232,127 +264,65 @@ static void place(struct envelope *e, struct postbag_frame *out)
     out->correlation_len = e->correlation_len;
 }
 
+/* At least 1: 0 would be for ever. */
+static uint32_t expiry_s(const struct row *row, const struct moment *now)
+{
+    int64_t left_ms = postbag__row_ttl_left_ms(row, now);
+    int64_t left_s = left_ms / 1000 + (left_ms % 1000 != 0);
+
+    if (left_ms == INT64_MAX)
+        return 0;
+    if (left_s > UINT32_MAX)
+        return UINT32_MAX;
+    return left_s == 0 ? 1 : (uint32_t)left_s;
+}
+
 static int build_properties(
     struct envelope *e, const struct row *row, struct postbag_frame *out)
 {
-    int err = POSTBAG_OK;
+    int err = add_headers(e, row->headers);
 
-    if (e->kind != ENVELOPE_RAW)
+    if (err == POSTBAG_OK && e->kind != ENVELOPE_RAW)
         err = add_attributes(e, row);
-    if (err == POSTBAG_OK)
-        err = add_headers(e, row->headers);
     if (err == POSTBAG_OK)
         place(e, out);
     return err;
 }
 
-/* ---- MQTT 3.1.1: a JSON envelope ---- */
-
-static int is_utf8_payload(const struct row *row)
-{
-    return postbag__utf8_is_valid(row->payload, row->payload_len);
-}
-
-static int bind_data(struct envelope *e, const struct row *row)
-{
-    ptrdiff_t at;
-    char *encoded;
-
-    postbag__bind_i64(&e->structured, 9, is_utf8_payload(row));
-    if (is_utf8_payload(row)) {
-        postbag__bind_text_n(&e->structured, 8, row->payload, row->payload_len);
-        return POSTBAG_OK;
-    }
-    /* three copies are room for the encoding at any length */
-    at = postbag__arena_add(&e->text, row->payload, row->payload_len);
-    (void)postbag__arena_add(&e->text, row->payload, row->payload_len);
-    (void)postbag__arena_add(&e->text, row->payload, row->payload_len);
-    encoded = postbag__arena_at(&e->text, at);
-    if (e->text.err != POSTBAG_OK || encoded == NULL)
-        return POSTBAG_ENOMEM;
-    postbag__base64(encoded, row->payload, row->payload_len);
-    postbag__bind_text(&e->structured, 8, encoded);
-    return POSTBAG_OK;
-}
-
-static int read_structured(struct envelope *e, struct postbag_frame *out)
-{
-    size_t len = 0;
-    const void *json;
-    ptrdiff_t at;
-    int err = postbag__row(&e->structured);
-
-    if (err != 1)
-        return err == POSTBAG_OK ? POSTBAG_EIO : err;
-    json = postbag__col_bytes(&e->structured, 0, &len);
-    at = postbag__arena_add(&e->text, json, len);
-    postbag__reset(&e->structured);
-    if (at == ARENA_NONE)
-        return POSTBAG_ENOMEM;
-    out->payload = postbag__arena_at(&e->text, at);
-    out->payload_len = len;
-    return POSTBAG_OK;
-}
-
-/* What the properties of MQTT 5 check one by one: JSON is UTF-8. */
-static int check_attributes(struct envelope *e, const struct row *row)
-{
-    const char *const all[] = {row->key, row->type, row->headers};
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i] != NULL && !postbag__utf8_is_valid(all[i], strlen(all[i])))
-            return refuse(e, "key, type or headers are not UTF-8");
-    return POSTBAG_OK;
-}
-
-static int build_structured(
-    struct envelope *e, const struct row *row, struct postbag_frame *out)
-{
-    struct stmt *s = &e->structured;
-    char id[37];
-    char when[RFC3339_SIZE];
-    char sequence[64];
-    char version[24];
-    int err = check_attributes(e, row);
-
-    if (err != POSTBAG_OK)
-        return err;
-    postbag_id_format(&row->id, id);
-    postbag__rfc3339(row->created_ms, when);
-    (void)snprintf(sequence, sizeof(sequence), "%s-%020lld", e->stream,
-        (long long)row->seq);
-    postbag__bind_text(s, 1, id);
-    postbag__bind_text(s, 2, e->source);
-    postbag__bind_text(s, 3, row->type == NULL ? default_type : row->type);
-    postbag__bind_text(s, 4, when);
-    postbag__bind_text(s, 5, sequence);
-    postbag__bind_text(s, 6, row->key);
-    postbag__bind_text(s, 7, row->content_type);
-    postbag__bind_text(s, 10, row->headers);
-    (void)snprintf(
-        version, sizeof(version), "%lld", (long long)row->key_version);
-    postbag__bind_text(s, 11, row->key_version == 0 ? NULL : version);
-    err = bind_data(e, row);
-    return err == POSTBAG_OK ? read_structured(e, out) : err;
-}
-
 /* ---- both ---- */
+
+/* A receiver would take the payload for the event (MQTT binding, 3). */
+static int is_event(const char *content_type)
+{
+    static const char prefix[] = "application/cloudevents";
+
+    return strncasecmp(content_type, prefix, sizeof(prefix) - 1) == 0;
+}
 
 static int check_texts(struct envelope *e, const struct row *row)
 {
+    const char *type = row->content_type;
+
     if (strlen(row->topic) != row->topic_len ||
         !postbag__utf8_is_mqtt_string(row->topic, row->topic_len))
-        return refuse(e, "topic is not UTF-8, or has a control character");
-    if (row->content_type != NULL &&
-        !postbag__utf8_is_mqtt_string(
-            row->content_type, strlen(row->content_type)))
-        return refuse(
-            e, "content_type is not UTF-8, or has a control character");
+        return postbag__envelope_refuse(
+            e, "topic is not UTF-8, or has a control character");
+    if (type == NULL)
+        return POSTBAG_OK;
+    if (strlen(type) > STRING_MAX ||
+        !postbag__utf8_is_mqtt_string(type, strlen(type)))
+        return postbag__envelope_refuse(e,
+            "content_type is not UTF-8, has a control character or more than"
+            " 65535 bytes");
+    if (e->kind == ENVELOPE_CLOUDEVENTS && is_event(type))
+        return postbag__envelope_refuse(e,
+            "content_type application/cloudevents: the payload is an event"
+            " already, which envelope raw would send");
     return POSTBAG_OK;
 }
 
-int postbag__envelope_build(struct envelope *e, const struct row *row,
-    unsigned mqtt_version, struct postbag_frame *out)
+static int build(struct envelope *e, const struct row *row,
+    unsigned mqtt_version, const struct moment *now, struct postbag_frame *out)
 {
     int err = check_texts(e, row);
 
@@ -360,6 +330,7 @@ int postbag__envelope_build(struct envelope *e, const struct row *row,
         return err;
     postbag__arena_reset(&e->text);
     e->count = 0;
+    e->has_time = 0;
     e->response_topic = ARENA_NONE;
     e->correlation = ARENA_NONE;
     e->correlation_len = 0;
@@ -368,13 +339,34 @@ int postbag__envelope_build(struct envelope *e, const struct row *row,
     out->payload = row->payload;
     out->payload_len = row->payload_len;
     out->content_type = row->content_type;
+    out->expiry_s = expiry_s(row, now);
     out->retain = row->retain != 0;
-    out->is_text = row->is_text && is_utf8_payload(row);
+    out->is_text =
+        row->is_text && postbag__utf8_is_valid(row->payload, row->payload_len);
     if (mqtt_version >= 5)
         return build_properties(e, row, out);
     if (e->kind == ENVELOPE_CLOUDEVENTS)
-        return build_structured(e, row, out);
+        return postbag__envelope_json(e, row, out);
     return POSTBAG_OK;
+}
+
+/* The statements here read no table, only the row's own texts: where they are
+ * wrong, the row is, and must not hold up the rest. */
+static int blame_row(struct envelope *e)
+{
+    char text[sizeof(e->db->fault.text)];
+
+    (void)snprintf(text, sizeof(text), "%s", e->db->fault.text);
+    return postbag__envelope_refuse(e, text);
+}
+
+int postbag__envelope_build(struct envelope *e, const struct row *row,
+    unsigned mqtt_version, const struct moment *now, struct postbag_frame *out)
+{
+    int err = build(e, row, mqtt_version, now, out);
+
+    return err == POSTBAG_ESCHEMA || err == POSTBAG_ETOOBIG ? blame_row(e)
+                                                            : err;
 }
 
 static size_t text_size(const char *text)

@@ -9,8 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* 2024-01-01: a wall clock before it was never set. */
-#define CLOCK_IS_SET_MS INT64_C(1704067200000)
+#include "moment.h"
 
 #define I64 "%" PRId64
 /* A done row among those looked at, and when it was done. */
@@ -60,7 +59,7 @@ static int stamp(struct db *db, const struct range *r, int64_t wall_ms)
         "UPDATE main.inbox SET processed_ms = " I64
         " WHERE arrival IN (SELECT arrival FROM " LOOKED_AT " AND " STAMP
         " < " I64 ")",
-        wall_ms, r->from, r->to, CLOCK_IS_SET_MS);
+        wall_ms, r->from, r->to, POSTBAG__CLOCK_IS_SET_MS);
     return postbag__exec(db, sql);
 }
 
@@ -109,10 +108,10 @@ int postbag__inbox_purge(struct db *db, struct inbox_sweep *sweep,
 
     *deleted_out = 0;
     *more_out = 0;
-    if (p->wall_ms < CLOCK_IS_SET_MS)
+    if (p->wall_ms < POSTBAG__CLOCK_IS_SET_MS)
         return POSTBAG_OK;
-    if (before_ms < CLOCK_IS_SET_MS)
-        before_ms = CLOCK_IS_SET_MS;
+    if (before_ms < POSTBAG__CLOCK_IS_SET_MS)
+        before_ms = POSTBAG__CLOCK_IS_SET_MS;
     err = find_range(db, p->rows, &r);
     if (err == POSTBAG_OK && r.to > r.from)
         err = count_work(db, &r, before_ms, &work);

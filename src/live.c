@@ -47,20 +47,23 @@ static void describe(struct live *l, const struct live_facts *f)
         "boot=%s\nrole=%s\nlink=%s\nlink_attempts=%lu\nnext_try_ms=%lld\n"
         "in_flight=%lu\nlast_puback_ms=%lld\ndelivered=%lu\nput_seq=%lld\n"
         "rate_delivered_milli=%lld\nerror=%s\ninbound=%s\nwal_frames=%lld\n"
-        "accepted=%lu\nduplicates=%lu\nnacks=%lu\n",
+        "accepted=%lu\nduplicates=%lu\nnacks=%lu\nserver=%lu\n"
+        "own_certificate_end_s=%lld\nserver_certificate_end_s=%lld\n",
         l->boot, f->is_owner ? "owner" : "standby", f->link,
         (unsigned long)f->link_attempts, (long long)f->next_try_ms,
         (unsigned long)f->in_flight, (long long)f->last_puback_ms,
         (unsigned long)f->delivered, (long long)f->put_seq,
         (long long)l->rate_milli, f->error, f->inbound,
         (long long)f->wal_frames, (unsigned long)f->accepted,
-        (unsigned long)f->duplicates, (unsigned long)f->nacks);
+        (unsigned long)f->duplicates, (unsigned long)f->nacks,
+        (unsigned long)f->server, (long long)f->own_certificate_end_s,
+        (long long)f->server_certificate_end_s);
 }
 
 void postbag__live_step(struct live *l, const struct log *log, int64_t now_us,
     const struct live_facts *facts)
 {
-    char file[1100];
+    char file[1280];
     int len;
     int err;
 

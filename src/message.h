@@ -5,6 +5,14 @@
 
 #include "postbag/postbag.h"
 
+/*
+ * Attributes of an event that a column holds, or that are ours: a header of
+ * the same name would be a second one.  A list for SQL.
+ */
+#define POSTBAG__RESERVED_HEADERS \
+    "'specversion','id','source','type','sequence','partitionkey'," \
+    "'keyversion','datacontenttype','data','data_base64'"
+
 /* OK or EINVAL with a fault that names the field.  What the
  * database knows (max_payload, destinations, JSON) its trigger checks. */
 POSTBAG_CHECK int postbag__message_check(

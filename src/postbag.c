@@ -288,6 +288,24 @@ void postbag_wake(struct postbag *p)
     p->config.port->wake(p->config.port->ctx, p->engine.shared.wake);
 }
 
+void postbag_link_hint(struct postbag *p, int is_up)
+{
+    if (p == NULL)
+        return;
+    postbag__link_note_hint(&p->engine.outbound, is_up);
+    postbag__link_note_hint(&p->engine.inbound, is_up);
+    postbag_wake(p);
+}
+
+void postbag_reconnect(struct postbag *p)
+{
+    if (p == NULL)
+        return;
+    postbag__link_note_renewal(&p->engine.outbound);
+    postbag__link_note_renewal(&p->engine.inbound);
+    postbag_wake(p);
+}
+
 int postbag_stop(struct postbag *p, uint32_t grace_ms)
 {
     if (p == NULL)

@@ -76,6 +76,26 @@ int postbag__row_read(
     return POSTBAG_OK;
 }
 
+static int64_t age_ms(const struct row *r, const struct moment *now)
+{
+    if (r->mono_ms > 0 && memcmp(r->boot, now->boot, sizeof(r->boot)) == 0)
+        return now->mono_ms - r->mono_ms;
+    if (r->created_ms < POSTBAG__CLOCK_IS_SET_MS)
+        return 0;
+    return now->wall_ms - r->created_ms;
+}
+
+int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now)
+{
+    int64_t age = age_ms(r, now);
+
+    if (r->ttl_ms <= 0)
+        return INT64_MAX;
+    if (age <= 0)
+        return r->ttl_ms;
+    return age < r->ttl_ms ? r->ttl_ms - age : 0;
+}
+
 uint32_t postbag__row_bytes(const struct row *r)
 {
     return (uint32_t)(r->topic_len + r->payload_len);

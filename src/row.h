@@ -5,6 +5,7 @@
 
 #include "arena.h"
 #include "db.h"
+#include "moment.h"
 
 /* The columns that row_read expects, from column `first` on. */
 #define ROW_COLUMNS \
@@ -28,6 +29,14 @@ struct row {
  * not set.  ENOMEM, ECORRUPT (an id that is not one). */
 POSTBAG_CHECK int postbag__row_read(
     struct stmt *s, int first, struct arena *arena, struct row *out);
+
+/*
+ * What is left of the row's TTL in ms, 0 if it is over; INT64_MAX: it has
+ * none.  Its age is counted by CLOCK_BOOTTIME in the boot that put it, else by
+ * the wall clock, and taken for 0 where that cannot know it (plain SQL before
+ * the clock was set, a clock that went back): nothing expires by a guess.
+ */
+int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now);
 
 /* Bytes that count against limits and the window. */
 uint32_t postbag__row_bytes(const struct row *r);

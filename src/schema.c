@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "message.h"
 
 static const char *const outbox_tables[] = {
     "CREATE TABLE outbox_meta("
@@ -23,7 +24,8 @@ static const char *const outbox_tables[] = {
     " name TEXT PRIMARY KEY NOT NULL,"
     " epoch INTEGER NOT NULL DEFAULT 0,"
     " owner BLOB, boot BLOB, lease_until INTEGER,"
-    " first_seq INTEGER NOT NULL DEFAULT 1"
+    " first_seq INTEGER NOT NULL DEFAULT 1,"
+    " profile TEXT"
     ") STRICT, WITHOUT ROWID",
 
     /* one row a lane; the counters stand beside the cursor so that settling
@@ -170,8 +172,10 @@ static const char status_view[] =
  * Guards are triggers, because an outer INSERT OR IGNORE lets a CHECK drop
  * the row in silence while the caller's state change stays; RAISE(ABORT) is
  * heard.  json_each refuses what is not JSON and, unlike json_valid, may stand
- * in a trigger under trusted_schema=OFF.  The limit is a literal: a lookup
- * for every put would cost more than the check.
+ * in a trigger under trusted_schema=OFF.  It ends a text at \u0000, which is
+ * therefore looked for in the JSON, after the escaped backslashes are out of
+ * the way.  The limit is a literal: a lookup for every put would cost more
+ * than the check.
  */
 static const char check_trigger[] =
     "CREATE TRIGGER outbox_check BEFORE INSERT ON outbox BEGIN"
@@ -207,16 +211,27 @@ static const char check_trigger[] =
     "  WHEN NEW.dest IS NOT NULL"
     "   AND NOT EXISTS (SELECT 1 FROM outbox_dest WHERE name = NEW.dest)"
     "   THEN RAISE(ABORT, 'postbag: unknown destination')"
-    "  WHEN NEW.headers IS NOT NULL AND (ltrim(NEW.headers) NOT GLOB '{*'"
+    "  WHEN NEW.headers IS NOT NULL"
+    "   AND (ltrim(NEW.headers, char(9, 10, 13, 32)) NOT GLOB '{*'"
     "   OR EXISTS (SELECT 1 FROM json_each(NEW.headers)"
     "              WHERE type IN ('object', 'array')))"
     "   THEN RAISE(ABORT,"
     "    'postbag: headers must be a JSON object of plain values')"
     "  WHEN NEW.headers IS NOT NULL"
-    "   AND (instr(NEW.headers, '\\u0000')"
+    "   AND (instr(replace(NEW.headers, '\\\\', ''), '\\u0000')"
     "   OR EXISTS (SELECT 1 FROM json_each(NEW.headers)"
-    "    WHERE key || CAST(value AS TEXT) GLOB " CONTROL_PATTERN "))"
+    "    WHERE key || ifnull(value, '') GLOB " CONTROL_PATTERN "))"
     "   THEN RAISE(ABORT, 'postbag: a header has a control character')"
+    "  WHEN NEW.headers IS NOT NULL"
+    "   AND (SELECT count(*) <> count(DISTINCT key)"
+    "    FROM json_each(NEW.headers))"
+    "   THEN RAISE(ABORT, 'postbag: two headers have the same name')"
+    "  WHEN NEW.headers IS NOT NULL"
+    "   AND EXISTS (SELECT 1 FROM json_each(NEW.headers)"
+    "    WHERE key IN (" POSTBAG__RESERVED_HEADERS "))"
+    "   THEN RAISE(ABORT, 'postbag: no header may be named specversion, id,"
+    " source, type, sequence, partitionkey, keyversion, datacontenttype, data"
+    " or data_base64')"
     "  END;"
     " END";
 

@@ -79,6 +79,7 @@ void postbag__sender_link_up(struct sender *s, int64_t now_us)
 
 void postbag__sender_link_down(struct sender *s)
 {
+    s->is_confused = 0;
     postbag__window_restart(&s->window, s->link->generation);
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_release(&s->lanes[i]);
@@ -193,10 +194,15 @@ int64_t postbag__sender_take_settled(struct sender *s)
 
 /* ---- questions ---- */
 
-int postbag__sender_is_stuck(const struct sender *s, int64_t now_us)
+const char *postbag__sender_gives_up(const struct sender *s, int64_t now_us)
 {
-    return s->window.used > 0 &&
-           now_us - s->progress_us >= (int64_t)s->options.ack_timeout_ms * 1000;
+    int64_t patience_us = (int64_t)s->options.ack_timeout_ms * 1000;
+
+    if (s->is_confused)
+        return "the broker finds our packet id in use (0x91)";
+    if (s->window.used > 0 && now_us - s->progress_us >= patience_us)
+        return "no PUBACK in time";
+    return NULL;
 }
 
 int postbag__sender_has_work(const struct sender *s)
@@ -224,7 +230,7 @@ int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us)
 
     if (s->unsaved_us != 0)
         at = s->unsaved_us + (int64_t)s->options.ack_delay_ms * 1000;
-    if (s->link->state != LINK_UP)
+    if (s->link->state != LINK_UP || s->link->is_leaving)
         return at;
     if (not_before > now_us)
         at = earlier(at, not_before);

@@ -20,12 +20,14 @@
 #include "link.h"
 #include "mailbox.h"
 #include "outbox_store.h"
+#include "profile.h"
 #include "window.h"
 
 struct sender_options {
     uint32_t window, window_bytes, ack_batch, ack_delay_ms, ack_timeout_ms;
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
     uint32_t skip_sync_before_send, keep_s;
+    const struct postbag_profile *profile;
 };
 
 struct sender {
@@ -52,7 +54,10 @@ struct sender {
     int64_t held_due_ms;    /* next held row; INT64_MAX: none */
     int64_t retry_us;       /* the database was busy or failed: not before */
     int again;              /* a pass ended early: there is more to do now */
+    int is_confused;        /* a PUBACK said that our packet id is in use */
     int64_t unreported;     /* rows settled and saved, for the housekeeper */
+    uint32_t newly_dead;    /* not told yet */
+    char last_dead[160];    /* why the last of them is */
     uint32_t delivered;     /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
 };
@@ -89,8 +94,9 @@ POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
 POSTBAG_CHECK int postbag__sender_bury(
     struct sender *s, const struct row *row, const char *error);
 
-/* No PUBACK for too long? */
-int postbag__sender_is_stuck(const struct sender *s, int64_t now_us);
+/* Why the connection must end: no PUBACK for too long, ...  NULL: it must not.
+ */
+const char *postbag__sender_gives_up(const struct sender *s, int64_t now_us);
 /* Rows wait to be sent or settled. */
 int postbag__sender_has_work(const struct sender *s);
 /* Rows settled and saved since the last call. */

@@ -74,18 +74,30 @@ static int scan_lane(struct sender *s, int i)
 
 /* Bulk leaves a slot and an eighth of the bytes to urgent lanes.  A message
  * larger than the window goes alone. */
+static int has_bytes(
+    const struct sender *s, int lane, uint64_t flying, uint64_t most)
+{
+    if (lane == 0)
+        most -= most / 8;
+    return s->window.used == 0 || flying <= most;
+}
+
 static int has_room(const struct sender *s, int lane, uint32_t bytes)
 {
     uint32_t slots = s->allowed;
-    uint64_t room = s->options.window_bytes;
 
     if (lane == 0 && slots > 1)
         slots--;
-    if (lane == 0)
-        room -= room / 8;
-    if (s->window.used >= slots)
-        return 0;
-    return s->window.used == 0 || s->window.bytes + bytes <= room;
+    return s->window.used < slots &&
+           has_bytes(s, lane, s->window.bytes + bytes, s->options.window_bytes);
+}
+
+/* The broker's own bound counts whole packets, known only when one is built. */
+static int has_packet_room(const struct sender *s, int lane, size_t packet)
+{
+    uint32_t most = s->options.profile->max_inflight_bytes;
+
+    return most == 0 || has_bytes(s, lane, s->window.packets + packet, most);
 }
 
 /* What is about to be sent must be on disk: else a power cut could leave a
@@ -103,21 +115,35 @@ static int make_durable(struct sender *s, int64_t seq)
 }
 
 /* EINVAL: this row can never be sent, db->fault says why. */
-static int build(
-    struct sender *s, const struct row *row, struct postbag_frame *frame)
+static int build(struct sender *s, const struct pass *p, const struct row *row,
+    struct postbag_frame *frame)
 {
-    uint32_t most = s->link->info.max_packet;
-    int err = postbag__envelope_build(
-        s->envelope, row, s->link->info.mqtt_version, frame);
+    const struct postbag_port *port = s->shared->port;
+    struct moment now = {
+        .wall_ms = port->wall_ms(port->ctx), .mono_ms = p->now_us / 1000};
 
-    if (err == POSTBAG_OK && most != 0 && postbag__frame_size(frame) > most)
-        err = postbag__fail(&s->db->fault, POSTBAG_EINVAL,
-            "larger than the broker's Maximum Packet Size of %lu bytes",
-            (unsigned long)most);
-    return err;
+    memcpy(now.boot, s->boot, sizeof(now.boot));
+    return postbag__envelope_build(
+        s->envelope, row, s->link->info.mqtt_version, &now, frame);
 }
 
-/* EAGAIN, ELINK: not now.  EINVAL: never. */
+/* What the broker does not take.  A row that was put before the profile held
+ * may break its rules; a broker hangs up on such a message. */
+static int check_frame(
+    struct sender *s, const struct postbag_frame *frame, size_t packet)
+{
+    uint32_t most = s->link->info.max_packet;
+    const struct profile_subject subject = {
+        .topic = frame->topic, .packet_bytes = packet, .retain = frame->retain};
+
+    if (most != 0 && packet > most)
+        return postbag__fail(&s->db->fault, POSTBAG_EINVAL,
+            "larger than the broker's Maximum Packet Size of %lu bytes",
+            (unsigned long)most);
+    return postbag__profile_check(s->options.profile, &subject, &s->db->fault);
+}
+
+/* EAGAIN, ELINK, EFULL: not now.  EINVAL: never. */
 static int send_row(
     struct sender *s, const struct pass *p, const struct row *row, int is_held)
 {
@@ -125,10 +151,17 @@ static int send_row(
     struct postbag_frame frame;
     struct slot *slot;
     uint32_t token;
-    int err = build(s, row, &frame);
+    size_t packet;
+    int err = build(s, p, row, &frame);
 
     if (err != POSTBAG_OK)
         return err;
+    packet = postbag__frame_size(&frame);
+    err = check_frame(s, &frame, packet);
+    if (err != POSTBAG_OK)
+        return err;
+    if (!has_packet_room(s, p->lane, packet))
+        return POSTBAG_EFULL;
     if (postbag__in_transaction(s->db))
         return postbag__fail(&s->db->fault, POSTBAG_ESTATE,
             "a transaction is open before a send");
@@ -141,8 +174,11 @@ static int send_row(
     slot->lane = (uint8_t)p->lane;
     slot->is_held = (uint8_t)is_held;
     slot->bytes = postbag__row_bytes(row);
+    slot->packet = (uint32_t)packet;
     s->window.bytes += slot->bytes;
+    s->window.packets += slot->packet;
     err = t->ops->send(t, &frame, token);
+    s->link->was_used = 1;
     if (err != POSTBAG_OK)
         postbag__window_give_back(&s->window, slot);
     if (err == POSTBAG_EINVAL)
@@ -151,9 +187,12 @@ static int send_row(
     return err;
 }
 
-/* The transport has no room or no link: the rest waits for it. */
+/* The transport has no room or no link: the rest waits for it.  EFULL: for the
+ * next PUBACK, which wakes us. */
 static int is_for_later(struct sender *s, const struct pass *p, int err)
 {
+    if (err == POSTBAG_EFULL)
+        return 1;
     if (err != POSTBAG_EAGAIN && err != POSTBAG_ELINK)
         return 0;
     s->retry_us = p->now_us + 10000;
@@ -308,8 +347,8 @@ int postbag__sender_fill(struct sender *s, int64_t now_us)
 {
     int err = POSTBAG_OK;
 
-    if (s->link->state != LINK_UP || now_us < s->retry_us ||
-        now_us < s->pause_us)
+    if (s->link->state != LINK_UP || s->link->is_leaving ||
+        now_us < s->retry_us || now_us < s->pause_us)
         return POSTBAG_OK;
     s->again = 0;
     err = postbag__lease_verify(s->lease, now_us);

@@ -55,6 +55,12 @@ static int finish(struct sender *s, int err)
     return err == POSTBAG_OK ? postbag__sender_look(s) : err;
 }
 
+static void note_dead(struct sender *s, const char *error)
+{
+    s->newly_dead++;
+    (void)snprintf(s->last_dead, sizeof(s->last_dead), "%s", error);
+}
+
 int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
     const char *state, const char *error)
 {
@@ -74,6 +80,8 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
     err = finish(s, err);
     if (err != POSTBAG_OK)
         return err;
+    if (is_dead)
+        note_dead(s, error);
     postbag__lane_settle(&s->lanes[lane], e, OUTCOME_HELD);
     postbag__sender_note_gain(s);
     return POSTBAG_OK;
@@ -90,7 +98,10 @@ int postbag__sender_bury(
     err = postbag__held_bury(s->held, row->seq, error, wall_ms(s));
     if (err == POSTBAG_OK)
         err = postbag__held_release(s->held, row->key, row->priority, &due);
-    return finish(s, err);
+    err = finish(s, err);
+    if (err == POSTBAG_OK)
+        note_dead(s, error);
+    return err;
 }
 
 /* ---- rows of outbox_held ---- */
@@ -172,6 +183,9 @@ static int settle_log(
         is_over(s, 1, letter->reason) ? "dead" : "retry", error);
 }
 
+/* Down to one at a time, though Paho may wake a second late for a message that
+ * no other follows, which is why option window begins at 16: who is throttled
+ * is slow anyway. */
 static void throttle(struct sender *s, int64_t now_us)
 {
     s->allowed = s->allowed > 1 ? s->allowed / 2 : 1;
@@ -207,6 +221,26 @@ static void put_back(struct sender *s, const struct slot *slot)
         e->state = ENTRY_READY;
 }
 
+/* The broker did not judge the message. */
+static int says_nothing_of_the_row(const struct settled *letter)
+{
+    enum verdict verdict = postbag__verdict(letter->reason);
+
+    return letter->err != POSTBAG_EREFUSED || verdict == VERDICT_THROTTLE ||
+           verdict == VERDICT_RECONNECT;
+}
+
+static void note_refusal(
+    struct sender *s, const struct settled *letter, int64_t now_us)
+{
+    if (letter->err != POSTBAG_EREFUSED)
+        return;
+    if (postbag__verdict(letter->reason) == VERDICT_THROTTLE)
+        throttle(s, now_us);
+    else
+        s->is_confused = 1;
+}
+
 int postbag__sender_settle(
     struct sender *s, const struct settled *letter, int64_t now_us)
 {
@@ -220,11 +254,9 @@ int postbag__sender_settle(
     s->progress_us = now_us;
     if (letter->err == POSTBAG_OK)
         note_puback(s);
-    else if (letter->err != POSTBAG_EREFUSED ||
-             postbag__verdict(letter->reason) == VERDICT_THROTTLE) {
+    else if (says_nothing_of_the_row(letter)) {
         put_back(s, &slot);
-        if (letter->err == POSTBAG_EREFUSED)
-            throttle(s, now_us);
+        note_refusal(s, letter, now_us);
         return POSTBAG_OK;
     }
     return slot.is_held ? settle_held(s, &slot, letter)

@@ -7,6 +7,7 @@
  */
 #include "status_store.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -47,6 +48,13 @@ static int read_row(struct stmt *s, int64_t *const *to, int count)
 
 /* ---- one destination ---- */
 
+static void copy_profile(struct postbag_status *out, struct stmt *s, int col)
+{
+    if (!postbag__col_is_null(s, col))
+        (void)snprintf(out->profile, sizeof(out->profile), "%s",
+            postbag__col_text(s, col));
+}
+
 static int read_lease(struct db *db, const char *dest, const struct moment *now,
     struct postbag_status *out)
 {
@@ -54,7 +62,7 @@ static int read_lease(struct db *db, const char *dest, const struct moment *now,
     const void *bytes;
     size_t len;
     int err = postbag__prepare(db, &s,
-        "SELECT epoch, owner, boot, lease_until FROM outbox_dest"
+        "SELECT epoch, owner, boot, lease_until, profile FROM outbox_dest"
         " WHERE name = ?1");
 
     if (err != POSTBAG_OK)
@@ -67,6 +75,7 @@ static int read_lease(struct db *db, const char *dest, const struct moment *now,
     if (err != 1)
         goto out;
     err = POSTBAG_OK;
+    copy_profile(out, &s, 4);
     out->epoch = postbag__col_i64(&s, 0);
     bytes = postbag__col_bytes(&s, 1, &len);
     if (len == 0)

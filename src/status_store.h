@@ -4,14 +4,8 @@
 #define POSTBAG_SRC_STATUS_STORE_H
 
 #include "db.h"
+#include "moment.h"
 #include "postbag/admin.h"
-
-/* What the clocks say when the numbers are read. */
-struct moment {
-    int64_t wall_ms;
-    int64_t mono_ms;
-    uint8_t boot[16];
-};
 
 /* In a transaction of the caller, so that the numbers fit each other.
  * OK, ENOTFOUND (no such destination), or an error. */

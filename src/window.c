@@ -27,6 +27,7 @@ void postbag__window_restart(struct window *w, uint32_t generation)
     memset(w->slots, 0, sizeof(*w->slots) * w->size);
     w->used = 0;
     w->bytes = 0;
+    w->packets = 0;
     w->generation = generation & 0xffffu;
 }
 
@@ -61,6 +62,7 @@ void postbag__window_give_back(struct window *w, struct slot *slot)
     slot->used = 0;
     w->used--;
     w->bytes -= slot->bytes;
+    w->packets -= slot->packet;
 }
 
 int postbag__window_has_held(const struct window *w, int64_t seq)

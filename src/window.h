@@ -13,7 +13,8 @@
 
 struct slot {
     int64_t seq;
-    uint32_t bytes;
+    uint32_t bytes;  /* of the row */
+    uint32_t packet; /* bytes of the whole PUBLISH */
     uint32_t generation;
     uint8_t used;
     uint8_t lane;
@@ -24,7 +25,8 @@ struct window {
     struct slot *slots;
     uint32_t size; /* slots there are */
     uint32_t used;
-    uint64_t bytes;      /* in flight */
+    uint64_t bytes;      /* in flight: of the rows */
+    uint64_t packets;    /* bytes in flight: of the whole PUBLISHes */
     uint32_t generation; /* of the connection now */
 };
 

@@ -20,6 +20,11 @@ static const char insert_sql[] =
     " created_ms, boot, mono_ms) VALUES"
     " (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)";
 
+/* Is it JSON, and which of its names is reserved? */
+static const char check_headers_sql[] =
+    "SELECT json_valid(?1), iif(json_valid(?1), (SELECT key FROM json_each(?1)"
+    " WHERE key IN (" POSTBAG__RESERVED_HEADERS ") LIMIT 1), NULL)";
+
 /* ---- open and close ---- */
 
 static int prepare_all(struct postbag_writer *w)
@@ -32,8 +37,7 @@ static int prepare_all(struct postbag_writer *w)
     if (err == POSTBAG_OK)
         err = postbag__prepare(&w->db, &w->begin, "BEGIN IMMEDIATE");
     if (err == POSTBAG_OK)
-        err = postbag__prepare(
-            &w->db, &w->check_headers, "SELECT json_valid(?1)");
+        err = postbag__prepare(&w->db, &w->check_headers, check_headers_sql);
     return err;
 }
 
@@ -261,10 +265,10 @@ static void bind_message(struct postbag_writer *w,
     postbag__bind_i64(s, 16, port->mono_us(port->ctx) / 1000);
 }
 
-/* The trigger refuses them too, but cannot name the field. */
+/* The trigger refuses them too, but cannot name the field or the header. */
 static int check_headers(struct postbag_writer *w, const char *headers)
 {
-    int valid = 0;
+    const char *reserved;
     int err;
 
     if (headers == NULL)
@@ -273,11 +277,17 @@ static int check_headers(struct postbag_writer *w, const char *headers)
     err = postbag__row(&w->check_headers);
     if (err < 0)
         return err;
-    valid = err == 1 && postbag__col_i64(&w->check_headers, 0) != 0;
+    reserved = postbag__col_text(&w->check_headers, 1);
+    err = POSTBAG_OK;
+    if (postbag__col_i64(&w->check_headers, 0) == 0)
+        err = postbag__fail(
+            &w->db.fault, POSTBAG_EINVAL, "headers is not well-formed JSON");
+    else if (reserved != NULL)
+        err = postbag__fail(&w->db.fault, POSTBAG_EINVAL,
+            "no header may be named %s: a column holds it, or Postbag sets it",
+            reserved);
     postbag__reset(&w->check_headers);
-    return valid ? POSTBAG_OK
-                 : postbag__fail(&w->db.fault, POSTBAG_EINVAL,
-                       "headers is not well-formed JSON");
+    return err;
 }
 
 static int take_id(struct postbag_writer *w, const struct postbag_message *m,

@@ -74,6 +74,18 @@ POSTBAG_API void postbag_admin_close(struct postbag_admin *a);
 POSTBAG_API const struct postbag_fault *postbag_admin_fault(
     const struct postbag_admin *a);
 
+/**
+ * Set the broker's rules of a destination, as option profile of an engine
+ * does: from now on they are checked for every writer (profile.h).
+ * @param dest     NULL: main
+ * @param profile  a name of POSTBAG_PROFILES; any: lift the rules
+ * @return POSTBAG_OK, EINVAL (the fault lists the profiles), ENOTFOUND (no
+ *         such destination), ESTATE (not writable)
+ * Blocks: on SQLite, with an fsync if it was not set before.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_set_profile(
+    struct postbag_admin *a, const char *dest, const char *profile);
+
 /* ---- Look -------------------------------------------------------------- */
 
 /* The file and what is not of one destination. */
@@ -152,6 +164,7 @@ struct postbag_status {
     int64_t epoch;
     int64_t lease_left_ms; /* till it expires; negative: since it did */
     uint8_t owner[16];     /* who holds it; zeros: nobody */
+    char profile[33];      /* the broker's rules (profile.h); "": never set */
 };
 
 /**

@@ -15,8 +15,9 @@
     X(STR, source, "/gateways/postbag", 1, 255, "", \
         "CloudEvents source: who made the ids; set it per device") \
     X(STR, envelope, "cloudevents", 3, 16, "", \
-        "cloudevents, minimal (user property id only) or raw") \
-    X(U32, window, 64, 1, 1000, "messages", \
+        "cloudevents, minimal (user property id and your headers) or raw " \
+        "(your headers only)") \
+    X(U32, window, 64, 16, 1000, "messages", \
         "most messages in flight; never above the broker's Receive Maximum") \
     X(U32, window_bytes, 65536, 1024, 16777216, "bytes", \
         "most payload bytes in flight; a larger message goes alone") \
@@ -27,18 +28,22 @@
         "on duplicates after a crash") \
     X(U32, connect_timeout_ms, 10000, 100, 300000, "ms", \
         "a connection attempt is given up after this") \
-    X(U32, ack_timeout_ms, 30000, 1000, 600000, "ms", \
+    X(U32, ack_timeout_ms, 30000, 2000, 600000, "ms", \
         "no PUBACK for so long with messages in flight: reconnect") \
     X(U32, reconnect_base_ms, 1000, 10, 300000, "ms", \
         "reconnect backoff, full jitter: first ceiling") \
     X(U32, reconnect_cap_ms, 300000, 10, 86400000, "ms", \
         "reconnect backoff: highest ceiling") \
     X(U32, stable_ms, 30000, 1, 3600000, "ms", \
-        "the backoff starts afresh only after a link lived so long and one " \
-        "PUBACK came") \
+        "the backoff starts afresh only after a link lived so long, with a " \
+        "PUBACK if anything was sent") \
     X(U32, start_jitter_ms, 1, 1, 86400000, "ms", \
-        "the first connect waits a random part of this; set it on fleets " \
-        "that get their power back together") \
+        "after a start the first connect of each link waits a random part of " \
+        "this, whatever postbag_link_hint says; set it on fleets that get " \
+        "their power back together") \
+    X(U32, first_server_s, 600, 1, 31536000, "s", \
+        "with several servers: connected to another for so long, go back to " \
+        "the first") \
     X(U32, retry_base_ms, 1000, 10, 300000, "ms", \
         "backoff of a refused message, full jitter: first ceiling") \
     X(U32, retry_cap_ms, 300000, 10, 86400000, "ms", \
@@ -74,6 +79,10 @@
     X(U32, inbox_accept_ms, 100, 1, 1000, "ms", \
         "longest wait for the database while a command is being stored") \
     X(STR, reply_topics, "", 0, 1000, "", \
-        "topic filters, separated by commas, that replies may go to")
+        "topic filters, separated by commas, that replies may go to") \
+    X(STR, profile, "", 0, 32, "", \
+        "the broker's rules (any, aws, iothub, eventgrid, thingsboard), kept " \
+        "in the database and checked for every writer; none: what the " \
+        "database has")
 
 #endif

@@ -144,16 +144,20 @@ struct postbag_message {
     /* MIME type of the payload; NULL: none */
     const char *content_type;
     /* JSON object of text values: further CloudEvents attributes and user
-       properties (traceparent, correlationid, subject ...); the names
-       response_topic and correlation_data become the MQTT 5 properties */
+       properties (traceparent, correlationid, subject ...); time is that of
+       the event; the names response_topic and correlation_data become the
+       MQTT 5 properties.  Refused: a name that is there twice, specversion,
+       id, source, type, sequence, partitionkey, keyversion, datacontenttype,
+       data, data_base64 */
     const char *headers;
     /* name of one destination; NULL: all of them */
     const char *dest;
     /* name under which a newer unsent message may replace this one; NULL:
        never.  Stored with the row; this version does not act on it. */
     const char *coalesce;
-    /* how long it is worth sending; 0: for ever.  Stored with the row; this
-       version does not act on it. */
+    /* how long it is of use; 0: for ever.  What is left of it leaves as MQTT
+       5's Message Expiry Interval, at least 1 s: this version does not drop
+       what outlives it here. */
     int64_t ttl_ms;
     /* 0 bulk, 1..3 urgent */
     unsigned priority;
@@ -229,7 +233,8 @@ POSTBAG_API POSTBAG_CHECK int postbag_begin(struct postbag_writer *w);
  *         still open, but for ENOSPC, EIO and ENOMEM, where SQLite may have
  *         rolled it back (postbag_commit then answers ENOTXN):
  *         ENOTXN, EINVAL (topic, UTF-8, priority, headers, unknown dest ...:
- *         the fault names it), ETOOBIG (payload over max_payload), EFULL,
+ *         the fault names it, and the profile whose rule it is), ETOOBIG
+ *         (payload over max_payload; message over the profile's), EFULL,
  *         EVERSION, EIO, ENOSPC, ENOMEM, ECORRUPT
  * Thread: the connection's.  Blocks: on SQLite only.
  */
@@ -321,7 +326,8 @@ struct postbag_config {
  * postbag_start or the first postbag_step.
  * @param config  copied, but for what its fields say
  * @param why     may be NULL; filled on failure
- * @return POSTBAG_OK, EINVAL (the fault names the option), EVERSION, ENOMEM,
+ * @return POSTBAG_OK, EINVAL (the fault names the option, and the rule of the
+ *         profile that it breaks), EVERSION, ENOMEM,
  *         EBUSY, EIO, ENOSPC, ECORRUPT, ESTORAGE (network file system, no
  *         WAL, UTF-16), ESCHEMA (newer version), ESQLITE.
  *         On failure the transports are destroyed.
@@ -362,6 +368,33 @@ POSTBAG_API POSTBAG_CHECK int postbag_work(struct postbag *p, int *did_out);
 /* Look for new rows now: after a commit that did not go through
  * postbag_commit.  Any thread, never blocks. */
 POSTBAG_API void postbag_wake(struct postbag *p);
+
+/**
+ * Tell what the system knows of the network, when it changes.  Both links.
+ * @param is_up  1: it is back.  A link that waits tries now (but for the first
+ *               time after a start, see option start_jitter_ms); should that
+ *               fail, the backoff goes on from where it was.
+ *               0: it is gone.  No new attempt is begun until 1 is told, or
+ *               reconnect_cap_ms has passed since 0 was last told: a hint that
+ *               gets lost strands no device.  A connection that is up, or an
+ *               attempt that runs, is left to its timeouts; if it is lost, the
+ *               next attempt waits so long, too.  An attempt that comes up
+ *               ends this: there is a network.
+ * Thread: any; also a signal handler, if the port's wake may be called there
+ * (port/linux: yes; it may change errno).  Blocks: no.
+ */
+POSTBAG_API void postbag_link_hint(struct postbag *p, int is_up);
+
+/**
+ * Connect anew, to use certificates, keys and passwords that were renewed: a
+ * transport reads them at each connect.  Both links.  One that is up takes no
+ * new messages, waits for the PUBACKs of what is in flight (5 s at most), says
+ * goodbye and connects at once to the same server; this counts as no failure.
+ * One that waits tries now (but for the first time after a start), also where
+ * a hint said that the network is gone.  An attempt that runs goes on.
+ * Thread: as postbag_link_hint.  Blocks: no.
+ */
+POSTBAG_API void postbag_reconnect(struct postbag *p);
 
 /**
  * Take no new rows, wait for the PUBACKs of what is in flight, save the

@@ -59,6 +59,10 @@ struct postbag_link {
     uint32_t keepalive_s; /* Server Keep Alive */
     unsigned session_present;
     unsigned mqtt_version; /* 4 = 3.1.1, 5 = 5.0 */
+    uint32_t server;       /* which of the transport's: 0 is the first */
+    /* notAfter of our certificate and of the broker's, seconds since 1970 */
+    int64_t own_certificate_end_s;
+    int64_t server_certificate_end_s;
 };
 
 /* Upwards.  From any thread, also from within a call down. */
@@ -68,7 +72,9 @@ struct postbag_transport_events {
     void (*up)(void *ctx, uint32_t generation, const struct postbag_link *l);
     /* The attempt failed or the connection died.
        err: ELINK, EREFUSED (CONNACK or DISCONNECT; reason is its code),
-       EPROTO; text: short, without credentials; borrowed */
+       EPROTO, EAGAIN (before up only: the transport has learned what it needs
+       for the next attempt, which need not wait);
+       text: short, without credentials; borrowed */
     void (*lost)(
         void *ctx, uint32_t generation, int err, int reason, const char *text);
     /* token: as given to send.  err: POSTBAG_OK (PUBACK below 0x80),
@@ -88,9 +94,12 @@ struct postbag_connect {
     uint32_t receive_max;      /* inbound messages before our PUBACK; 0: any */
     uint32_t max_packet;       /* largest packet we take; 0: any */
     uint32_t timeout_ms;       /* a hint; the engine has its own watchdog */
+    uint32_t server; /* which of the transport's servers, modulo their number */
 };
 
 struct postbag_transport;
+struct postbag_profile; /* profile.h */
+struct postbag_fault;   /* postbag.h */
 
 struct postbag_transport_ops {
     size_t struct_size;
@@ -113,6 +122,10 @@ struct postbag_transport_ops {
     void (*disconnect)(struct postbag_transport *t, unsigned abort);
     /* Free; not connected. */
     void (*destroy)(struct postbag_transport *t);
+    /* May be NULL.  Do the transport's own options keep the broker's rules?
+       EINVAL: no; why names option and rule.  Called by postbag_open. */
+    int (*check)(struct postbag_transport *t, const struct postbag_profile *p,
+        struct postbag_fault *why);
 };
 
 /* First member of every implementation. */

@@ -16,6 +16,7 @@ SAME_FLOOR = {
     "db_codes": ["db"],
     "handling": ["writer"],
     "db_open": ["db"],
+    "envelope_json": ["envelope"],
     "db_wal": ["db"],
     "sender": ["lease"],
     "sender_fill": ["sender"],
@@ -23,6 +24,7 @@ SAME_FLOOR = {
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "engine_open": ["engine"],
+    "engine_profile": ["engine"],
     "postbag": ["engine"],
 }
 

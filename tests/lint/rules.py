@@ -22,6 +22,10 @@ BANNED_SYMBOLS = re.compile(
     r"|nanosleep|s?rand(om)?|rand_r|getrandom|arc4random\w*|uuid_\w*|socket"
     r"|(__)?v?f?printf(_chk)?|puts|putchar|fputs|fwrite")
 
+PAHO_TRAPS = re.compile(
+    r"\bpacket_type\b|\bMQTTClient_\w+|\bMQTTAsync_(reconnect|subscribeMany"
+    r"|isConnected|isComplete|waitForCompletion|getPendingTokens)\b")
+
 
 def _stem(path):
     return path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
@@ -156,6 +160,16 @@ def paho_header(tree):
                 yield source.path, line, f"{name}: only port/paho sees Paho"
 
 
+def paho_traps(tree):
+    """What of Paho must not be used; port/paho/README.md says why."""
+    for source in tree.c_files:
+        if not source.path.startswith("port/paho/"):
+            continue
+        for match in PAHO_TRAPS.finditer(source.code):
+            yield (source.path, source.line_of(match.start()),
+                   f"{match.group()}: see port/paho/README.md")
+
+
 def unit_test(tree):
     """Each file of src/ has a test of its own: tests/unit/test_<file>.c"""
     for source in tree.c_files:
@@ -279,9 +293,9 @@ def licence_line(tree):
 
 ALL = [
     floor_said, floor_drawn, floor_includes, core_includes, outer_includes,
-    sqlite_header, sqlite_codes, paho_header, unit_test, public_names,
-    banned_calls, allocator_calls, function_length, file_length, line_length,
-    error_codes, board_values, leftovers, licence_line,
+    sqlite_header, sqlite_codes, paho_header, paho_traps, unit_test,
+    public_names, banned_calls, allocator_calls, function_length, file_length,
+    line_length, error_codes, board_values, leftovers, licence_line,
 ]
 
 

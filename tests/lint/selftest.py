@@ -67,6 +67,14 @@ BAD = {
         {"port/paho/paho.c": "#include <MQTTAsync.h>\n",
          "boards/host/app/main.c": "#include <MQTTAsync.h>\n"},
         [("boards/host/app/main.c", 1)]),
+    "paho_traps": (
+        {"port/paho/send.c": "/* packet_type */\nint a = d->packet_type;\n"
+                             "int b = MQTTAsync_isConnected(h);\n"
+                             "int c = MQTTAsync_send(h);\n",
+         "port/paho/paho.c": "int d = MQTTClient_create(h);\n",
+         "tests/x.c": "int e = d->packet_type;\n"},
+        [("port/paho/send.c", 2), ("port/paho/send.c", 3),
+         ("port/paho/paho.c", 1)]),
     "unit_test": (
         {"src/db.c": SPDX, "src/db.h": SPDX, "src/mem.h": SPDX,
          "src/writer.c": SPDX, "src/cli/main.c": SPDX,

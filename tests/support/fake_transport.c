@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "postbag/postbag.h"
+#include "postbag/profile.h"
 
 static void demand(int holds, const char *what)
 {
@@ -86,6 +86,7 @@ void fake_come_up(struct fake_transport *t)
 {
     demand(t->is_connecting && !t->is_up, "up without an attempt");
     t->is_up = 1;
+    t->link.server = t->servers == 0 ? 0 : t->connect.server % t->servers;
     t->up->up(t->up->ctx, t->connect.generation, &t->link);
 }
 
@@ -117,6 +118,40 @@ static void read_properties(struct fake_sent *s, const struct postbag_frame *f)
     }
 }
 
+/* FNV-1a over bytes and their number. */
+static uint64_t mix(uint64_t print, const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+
+    for (size_t i = 0; i < sizeof(len); i++)
+        print = (print ^ (len >> 8 * i & 0xff)) * 1099511628211u;
+    for (size_t i = 0; i < len; i++)
+        print = (print ^ p[i]) * 1099511628211u;
+    return print;
+}
+
+static uint64_t mix_text(uint64_t print, const char *text)
+{
+    return mix(
+        print, text == NULL ? "" : text, text == NULL ? 0 : strlen(text) + 1);
+}
+
+static uint64_t print_of(const struct postbag_frame *f)
+{
+    uint64_t print = mix_text(14695981039346656037u, f->topic);
+
+    print = mix(print, f->payload, f->payload_len);
+    print = mix_text(print, f->content_type);
+    print = mix_text(print, f->response_topic);
+    print = mix(print, f->correlation, f->correlation_len);
+    for (size_t i = 0; i < f->property_count; i++) {
+        print = mix_text(print, f->properties[i].name);
+        print = mix_text(print, f->properties[i].value);
+    }
+    print = mix(print, &f->retain, sizeof(f->retain));
+    return mix(print, &f->is_text, sizeof(f->is_text));
+}
+
 static void record(
     struct fake_transport *t, const struct postbag_frame *f, uint32_t token)
 {
@@ -128,6 +163,8 @@ static void record(
     s->generation = t->connect.generation;
     s->payload_len = len;
     s->retain = f->retain;
+    s->expiry_s = f->expiry_s;
+    s->print = print_of(f);
     copy_text(s->topic, sizeof(s->topic), f->topic);
     if (len >= sizeof(s->payload))
         len = sizeof(s->payload) - 1;
@@ -203,6 +240,18 @@ static void fake_destroy(struct postbag_transport *base)
     free(t);
 }
 
+static int fake_check(struct postbag_transport *base,
+    const struct postbag_profile *p, struct postbag_fault *why)
+{
+    struct fake_transport *t = self(base);
+
+    t->checked = p;
+    if (t->check_err != POSTBAG_OK)
+        (void)snprintf(
+            why->text, sizeof(why->text), "the script says no to %s", p->name);
+    return t->check_err;
+}
+
 static const struct postbag_transport_ops ops = {
     .struct_size = sizeof(ops),
     .connect = fake_connect,
@@ -210,6 +259,7 @@ static const struct postbag_transport_ops ops = {
     .subscribe = fake_subscribe,
     .disconnect = fake_disconnect,
     .destroy = fake_destroy,
+    .check = fake_check,
 };
 
 struct fake_transport *fake_transport_new(void)

@@ -25,6 +25,8 @@ struct fake_sent {
     char id[40];      /* user properties; "" without */
     char key[40];
     long long seq; /* from sequence; 0 without */
+    uint32_t expiry_s;
+    uint64_t print; /* differs where two frames do, but for expiry_s */
 };
 
 struct fake_transport {
@@ -38,10 +40,12 @@ struct fake_transport {
     int connect_err;
     int auto_up;
     struct postbag_link link;
+    uint32_t servers; /* as many of them; 0: one */
     /* send_err: what send answers, after send_accepts more sends. */
     int send_err;
     unsigned send_accepts;
     int subscribe_err;
+    int check_err; /* what check answers */
     /* auto_settle: each send settles at once, as reason says (0: PUBACK of
        success), or as refuse_reason where its topic is refuse_topic. */
     int auto_settle;
@@ -54,7 +58,8 @@ struct fake_transport {
 
     /* Record. */
     unsigned connects, disconnects, aborts, subscribes;
-    unsigned *destroyed; /* counted there; may be NULL */
+    unsigned *destroyed;                   /* counted there; may be NULL */
+    const struct postbag_profile *checked; /* the last that was asked for */
     struct fake_sent sent[FAKE_SENDS];
     size_t count;
     size_t in_flight, most_in_flight;

@@ -59,9 +59,12 @@ void relay_open(struct relay *r)
 {
     struct postbag_fault why = {0};
 
-    if (postbag__config_copy(&r->config, &r->options, &why) != POSTBAG_OK ||
-        postbag__engine_open(&r->e, &r->config, &r->consumers, &why) !=
-            POSTBAG_OK)
+    if (postbag__config_copy(&r->config, &r->options, &why) != POSTBAG_OK)
+        fail_msg("%s", why.text);
+    if (r->window != 0)
+        r->config.window = r->window;
+    if (postbag__engine_open(&r->e, &r->config, &r->consumers, &why) !=
+        POSTBAG_OK)
         fail_msg("%s", why.text);
     r->is_open = 1;
 }

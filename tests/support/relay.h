@@ -25,7 +25,8 @@ struct relay {
     struct world *world;
     struct postbag_config options; /* set what you want before relay_open */
     struct postbag_config config;  /* complete */
-    struct consumers consumers;    /* none */
+    uint32_t window; /* 0: as in options; also below that option's minimum */
+    struct consumers consumers; /* none */
     struct engine e;
     struct fake_transport *out;
     int is_open;

@@ -110,6 +110,35 @@ static void test_admin_init_makes_an_outbox_and_sets_the_limit(void **state)
     tear_down(&w);
 }
 
+static void test_admin_profile_is_set_for_every_writer(void **state)
+{
+    (void)state;
+    const struct postbag_message m = {.struct_size = sizeof(m),
+        .topic = "telemetry",
+        .payload = "p",
+        .payload_len = 1};
+    struct world w;
+
+    set_up(&w, 1);
+    assert_int_equal(
+        postbag_admin_set_profile(w.a, NULL, "iothub"), POSTBAG_OK);
+    assert_int_equal(postbag_admin_put(w.a, &m, NULL), POSTBAG_EINVAL);
+    assert_non_null(strstr(postbag_admin_fault(w.a)->text,
+        "profile iothub: topic must begin with one of"));
+    assert_int_equal(
+        postbag_admin_set_profile(w.a, "main", "azure"), POSTBAG_EINVAL);
+    assert_non_null(
+        strstr(postbag_admin_fault(w.a)->text, "there are any, aws, iothub"));
+    assert_int_equal(
+        postbag_admin_set_profile(w.a, NULL, NULL), POSTBAG_EINVAL);
+    assert_int_equal(
+        postbag_admin_set_profile(w.a, "moon", "aws"), POSTBAG_ENOTFOUND);
+    assert_int_equal(postbag_admin_put(w.a, &m, NULL), POSTBAG_EINVAL);
+    assert_int_equal(postbag_admin_set_profile(w.a, NULL, "any"), POSTBAG_OK);
+    assert_int_equal(postbag_admin_put(w.a, &m, NULL), POSTBAG_OK);
+    tear_down(&w);
+}
+
 static void test_admin_looking_admin_changes_nothing(void **state)
 {
     (void)state;
@@ -122,6 +151,8 @@ static void test_admin_looking_admin_changes_nothing(void **state)
     assert_int_equal(
         postbag_admin_requeue(w.a, NULL, 0, NULL, NULL), POSTBAG_ESTATE);
     assert_int_equal(postbag_admin_purge(w.a, 0, NULL), POSTBAG_ESTATE);
+    assert_int_equal(
+        postbag_admin_set_profile(w.a, NULL, "aws"), POSTBAG_ESTATE);
     tear_down(&w);
 }
 
@@ -425,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_admin_open_without_tables_is_a_schema_error),
         cmocka_unit_test(test_admin_open_config_without_size_is_refused),
         cmocka_unit_test(test_admin_init_makes_an_outbox_and_sets_the_limit),
+        cmocka_unit_test(test_admin_profile_is_set_for_every_writer),
         cmocka_unit_test(test_admin_looking_admin_changes_nothing),
         cmocka_unit_test(test_admin_result_struct_of_an_older_caller_is_cut),
         cmocka_unit_test(test_admin_destinations_come_in_the_order_of_names),

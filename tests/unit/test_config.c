@@ -225,6 +225,30 @@ static void test_config_reply_topics_must_be_filters(void **state)
     postbag__config_free(&c);
 }
 
+/* A path is a path, whatever its bytes. */
+static void test_config_texts_that_leave_must_be_clean(void **state)
+{
+    static const char *const bad[] = {"a\x01", "a\x7f", "a\xff", "\xc2\x85"};
+    static const char *const names[] = {"dest", "source", "reply_topics"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(options); i++) {
+        const struct option *o = &options[i];
+        struct postbag_config from = least();
+
+        for (size_t n = 0; n < COUNT(names) * COUNT(bad); n++) {
+            if (strcmp(o->name, names[n / COUNT(bad)]) != 0)
+                continue;
+            *text_of(&from, o) = bad[n % COUNT(bad)];
+            expect(&from, POSTBAG_EINVAL, o, "a bad character was taken");
+        }
+        if (strcmp(o->name, "run_dir") != 0)
+            continue;
+        *text_of(&from, o) = "/\xff";
+        expect(&from, POSTBAG_OK, o, "a path was refused");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_config_without_its_parts_is_refused),
         cmocka_unit_test(test_config_of_other_versions_is_told_apart),
         cmocka_unit_test(test_config_reply_topics_must_be_filters),
+        cmocka_unit_test(test_config_texts_that_leave_must_be_clean),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,9 @@ static void test_codes_of_constraints_go_by_their_text(void **state)
     } all[] = {
         {"postbag: outbox is full", POSTBAG_EFULL},
         {"postbag: payload is larger than max_payload", POSTBAG_ETOOBIG},
+        {"postbag: profile aws: message is larger than 130048 bytes",
+            POSTBAG_ETOOBIG},
+        {"postbag: profile aws: topic has more than 7 slashes", POSTBAG_EINVAL},
         {"postbag: topic must be text", POSTBAG_EINVAL},
     };
     struct db db = {.handle = NULL};
@@ -77,7 +80,7 @@ static void test_codes_of_constraints_go_by_their_text(void **state)
         assert_ok(postbag__exec(&db, sql));
         assert_int_equal(
             postbag__exec(&db, "INSERT INTO x VALUES (1)"), all[i].err);
-        assert_string_equal(db.fault.text, all[i].text);
+        assert_string_equal(db.fault.text, all[i].text + strlen("postbag: "));
         assert_int_equal(db.fault.cause, SQLITE_CONSTRAINT_TRIGGER);
     }
     (void)sqlite3_close(db.handle);

@@ -168,7 +168,7 @@ static void test_engine_told_of_too_many_settled_sends_says_so(void **state)
     struct bench *b = *state;
     struct relay *r;
 
-    b->r.options.window = 2;
+    b->r.window = 2;
     r = bench_up(b);
     for (uint32_t i = 0; i < 3; i++)
         r->out->up->settled(r->out->up->ctx, i, POSTBAG_OK, 0);

@@ -97,6 +97,9 @@ static void test_live_file_tells_every_fact(void **state)
         .accepted = 8,
         .duplicates = 9,
         .nacks = 10,
+        .server = 11,
+        .own_certificate_end_s = 12,
+        .server_certificate_end_s = 13,
     };
     step(w);
     assert_string_equal(content(w),
@@ -104,7 +107,8 @@ static void test_live_file_tells_every_fact(void **state)
         "link=down\nlink_attempts=1\nnext_try_ms=2\nin_flight=3\n"
         "last_puback_ms=4\ndelivered=5\nput_seq=6\nrate_delivered_milli=-1\n"
         "error=refused\ninbound=connecting\nwal_frames=7\naccepted=8\n"
-        "duplicates=9\nnacks=10\n");
+        "duplicates=9\nnacks=10\nserver=11\nown_certificate_end_s=12\n"
+        "server_certificate_end_s=13\n");
 }
 
 static void test_live_role_without_office_is_standby(void **state)
@@ -137,9 +141,13 @@ static void test_live_largest_facts_fit(void **state)
         .accepted = UINT32_MAX,
         .duplicates = UINT32_MAX,
         .nacks = UINT32_MAX,
+        .server = UINT32_MAX,
+        .own_certificate_end_s = INT64_MIN,
+        .server_certificate_end_s = INT64_MIN,
     };
+    w->live.rate_milli = INT64_MIN;
     step(w);
-    assert_has(content(w), "\nnacks=4294967295\n");
+    assert_has(content(w), "\nserver_certificate_end_s=-9223372036854775808\n");
 }
 
 /* 50 messages in 10 s are 5 a second, also where the counter wraps. */

@@ -1,98 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The public handle: opening, stepping, commands, threads, stopping. */
-#include <sqlite3.h>
-#include <stdlib.h>
 #include <time.h>
 
-#include "fake_transport.h"
-#include "postbag/linux.h"
-#include "sim_port.h"
-#include "tempdb.h"
-#include "unit.h"
-
-struct desk {
-    struct tempdb t;
-    struct sim_port sim;
-    struct postbag_port port; /* for the tests with threads */
-    struct postbag_config c;
-    struct fake_transport *out, *in;
-    unsigned destroyed;
-    struct postbag *p;
-    int handled;
-};
-
-static int set_up(void **state)
-{
-    struct desk *d = calloc(1, sizeof(*d));
-
-    assert_non_null(d);
-    tempdb_make_outbox(&d->t);
-    sim_port_init(&d->sim);
-    d->port = *postbag_linux_port();
-    d->out = fake_transport_new();
-    d->out->destroyed = &d->destroyed;
-    d->out->auto_settle = 1;
-    d->c = (struct postbag_config){.struct_size = sizeof(d->c),
-        .db_path = d->t.path,
-        .port = &d->sim.port,
-        .transport = &d->out->base,
-        .run_dir = "none"};
-    *state = d;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct desk *d = *state;
-
-    if (d->p == NULL && d->destroyed == 0)
-        d->out->base.ops->destroy(&d->out->base);
-    postbag_close(d->p);
-    assert_int_equal(d->destroyed, d->in == NULL ? 1 : 2);
-    tempdb_remove(&d->t);
-    free(d);
-    return 0;
-}
-
-static void add_inbound(struct desk *d)
-{
-    d->in = fake_transport_new();
-    d->in->destroyed = &d->destroyed;
-    d->c.inbound = &d->in->base;
-}
-
-static void open_it(struct desk *d)
-{
-    struct postbag_fault why = {0};
-
-    if (postbag_open(&d->p, &d->c, &why) != POSTBAG_OK)
-        fail_msg("%s", why.text);
-}
-
-static void put(struct desk *d)
-{
-    sql_run(d->t.app, "INSERT INTO outbox(topic, payload) VALUES ('t', '')");
-}
-
-static int64_t cursor(struct desk *d)
-{
-    return sql_get(d->t.app, "SELECT acked FROM outbox_cursor WHERE lane = 0");
-}
-
-/* Step by the deadlines, and when something happened, for so long. */
-static void step_ms(struct desk *d, int64_t ms)
-{
-    int64_t end = d->sim.mono_us + ms * 1000;
-    int64_t next_us = 0;
-
-    while (next_us < end || d->sim.is_woken) {
-        d->sim.is_woken = 0;
-        assert_ok(postbag_step(d->p, &next_us));
-        if (!d->sim.is_woken && next_us > d->sim.mono_us)
-            d->sim.mono_us = next_us < end ? next_us : end;
-    }
-    d->sim.mono_us = end;
-}
+#include "desk.h"
 
 /* ---- opening ---- */
 
@@ -134,6 +44,8 @@ static void test_postbag_open_without_arguments_is_refused(void **state)
     assert_int_equal(postbag_stop(NULL, 0), POSTBAG_EINVAL);
     assert_int_equal(postbag_on(NULL, "c", "f", NULL, NULL), POSTBAG_EINVAL);
     postbag_wake(NULL);
+    postbag_link_hint(NULL, 1);
+    postbag_reconnect(NULL);
     postbag_close(NULL);
 }
 
@@ -216,17 +128,6 @@ static void test_postbag_wake_rings(void **state)
 
 /* ---- commands ---- */
 
-static enum postbag_outcome handle(
-    void *ctx, const struct postbag_command *cmd, struct postbag_writer *w)
-{
-    struct desk *d = ctx;
-
-    (void)w;
-    assert_string_equal(cmd->topic, "cmd/a");
-    d->handled++;
-    return POSTBAG_DONE;
-}
-
 static void test_postbag_on_needs_an_inbound_transport(void **state)
 {
     struct desk *d = *state;
@@ -261,8 +162,7 @@ static void test_postbag_command_is_stored_then_handled_once(void **state)
     int did = 0;
 
     add_inbound(d);
-    open_it(d);
-    assert_ok(postbag_on(d->p, "a", "cmd/#", handle, d));
+    open_with_commands(d);
     step_ms(d, 100);
     assert_int_equal(d->in->subscribes, 1);
     assert_true(d->in->connect.session_expiry_s > 0);
@@ -275,38 +175,6 @@ static void test_postbag_command_is_stored_then_handled_once(void **state)
     assert_ok(postbag_work(d->p, &did));
     assert_int_equal(did, 0);
     assert_int_equal(d->handled, 1);
-}
-
-static void test_postbag_failed_subscription_is_tried_again(void **state)
-{
-    struct desk *d = *state;
-
-    add_inbound(d);
-    d->in->subscribe_err = POSTBAG_ELINK;
-    open_it(d);
-    assert_ok(postbag_on(d->p, "a", "cmd/#", handle, d));
-    step_ms(d, 60000);
-    assert_in_range(d->in->subscribes, 4, 200);
-    d->in->subscribe_err = 0;
-    step_ms(d, 300 * 1000);
-    assert_true(d->in->is_up);
-}
-
-/* Else an inbound link that breaks once a day would wait longer each day. */
-static void test_postbag_inbound_backoff_restarts_without_commands(void **state)
-{
-    struct desk *d = *state;
-
-    add_inbound(d);
-    open_it(d);
-    assert_ok(postbag_on(d->p, "a", "cmd/#", handle, d));
-    for (unsigned day = 1; day <= 20; day++) {
-        step_ms(d, 3600 * 1000);
-        assert_int_equal(d->in->connects, day);
-        fake_lose(d->in, POSTBAG_ELINK, 0);
-        step_ms(d, 1500); /* the first ceiling is one second */
-        assert_true(d->in->is_up);
-    }
 }
 
 /* ---- threads ---- */
@@ -421,8 +289,6 @@ int main(void)
         TEST_IN(test_postbag_on_needs_an_inbound_transport),
         TEST_IN(test_postbag_on_is_for_before_the_first_step),
         TEST_IN(test_postbag_command_is_stored_then_handled_once),
-        TEST_IN(test_postbag_failed_subscription_is_tried_again),
-        TEST_IN(test_postbag_inbound_backoff_restarts_without_commands),
         TEST_IN(test_postbag_thread_relays_what_a_writer_commits),
         TEST_IN(test_postbag_starts_again_after_a_stop),
         TEST_IN(test_postbag_start_without_a_thread_can_be_repeated),

@@ -164,6 +164,88 @@ static void test_row_without_memory_is_no_memory(void **state)
     assert_ok(read(w, ID ", 't', 'p', " NOTHING));
 }
 
+/* ---- what is left of a TTL ---- */
+
+#define PUT_MS INT64_C(1800000000000)
+
+static void test_row_ttl_counts_by_the_boots_clock(void **state)
+{
+    const struct row row = {
+        .ttl_ms = 10000, .created_ms = PUT_MS, .boot = {1}, .mono_ms = 60000};
+    /* the wall clock jumped by a year, which is nobody's business */
+    struct moment now = {.wall_ms = PUT_MS + INT64_C(31536000000), .boot = {1}};
+
+    (void)state;
+    now.mono_ms = 60000;
+    assert_int_equal(postbag__row_ttl_left_ms(&row, &now), 10000);
+    now.mono_ms = 69999;
+    assert_int_equal(postbag__row_ttl_left_ms(&row, &now), 1);
+    now.mono_ms = 70000;
+    assert_int_equal(postbag__row_ttl_left_ms(&row, &now), 0);
+    now.mono_ms = INT64_MAX;
+    assert_int_equal(postbag__row_ttl_left_ms(&row, &now), 0);
+}
+
+static void test_row_ttl_counts_by_the_wall_where_boots_differ(void **state)
+{
+    const struct row rows[] = {
+        {.ttl_ms = 10000, .created_ms = PUT_MS, .boot = {2}, .mono_ms = 60000},
+        {.ttl_ms = 10000, .created_ms = PUT_MS},
+    };
+    struct moment now = {.mono_ms = 61000, .boot = {1}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        now.wall_ms = PUT_MS + 4000;
+        assert_int_equal(postbag__row_ttl_left_ms(&rows[i], &now), 6000);
+        now.wall_ms = PUT_MS + 10000;
+        assert_int_equal(postbag__row_ttl_left_ms(&rows[i], &now), 0);
+    }
+}
+
+static void test_row_ttl_is_whole_where_no_clock_knows_the_age(void **state)
+{
+    const struct {
+        int64_t created_ms, wall_ms;
+    } all[] = {
+        {PUT_MS, PUT_MS - 1}, /* went back */
+        {PUT_MS, 60000},      /* not set now */
+        {60000, PUT_MS},      /* not set then */
+        {INT64_MIN, PUT_MS},  /* nonsense */
+        {POSTBAG__CLOCK_IS_SET_MS - 1, PUT_MS},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        const struct row row = {
+            .ttl_ms = 10000, .created_ms = all[i].created_ms};
+        const struct moment now = {
+            .wall_ms = all[i].wall_ms, .mono_ms = 70000, .boot = {1}};
+
+        assert_int_equal(postbag__row_ttl_left_ms(&row, &now), 10000);
+    }
+}
+
+/* Plain SQL may name a boot and no time. */
+static void test_row_ttl_half_a_stamp_is_none(void **state)
+{
+    const struct row row = {.ttl_ms = 10000, .created_ms = PUT_MS, .boot = {1}};
+    const struct moment now = {
+        .wall_ms = PUT_MS + 1000, .mono_ms = 70000, .boot = {1}};
+
+    (void)state;
+    assert_int_equal(postbag__row_ttl_left_ms(&row, &now), 9000);
+}
+
+static void test_row_without_a_ttl_never_ends(void **state)
+{
+    const struct row row = {.created_ms = PUT_MS};
+    const struct moment now = {.wall_ms = PUT_MS + 1000};
+
+    (void)state;
+    assert_int_equal(postbag__row_ttl_left_ms(&row, &now), INT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +257,11 @@ int main(void)
         TEST_IN(test_row_id_that_is_none_is_corrupt),
         TEST_IN(test_row_boot_of_a_wrong_size_is_unknown),
         TEST_IN(test_row_without_memory_is_no_memory),
+        cmocka_unit_test(test_row_ttl_counts_by_the_boots_clock),
+        cmocka_unit_test(test_row_ttl_counts_by_the_wall_where_boots_differ),
+        cmocka_unit_test(test_row_ttl_is_whole_where_no_clock_knows_the_age),
+        cmocka_unit_test(test_row_ttl_half_a_stamp_is_none),
+        cmocka_unit_test(test_row_without_a_ttl_never_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

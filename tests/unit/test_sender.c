@@ -136,7 +136,7 @@ static void test_sender_reserves_two_windows_ahead_of_need(void **state)
     struct relay *r;
     uint32_t before;
 
-    b->r.options.window = 10;
+    b->r.window = 10;
     r = bench_up(b);
     relay_put(r, "t", 100);
     relay_run_ms(r, 1);

@@ -23,8 +23,9 @@ static void test_fill_window_is_never_exceeded(void **state)
     struct bench *b = *state;
     struct relay *r;
 
-    b->r.options.window = 8;
+    b->r.window = 8;
     r = bench_up(b);
+    assert_int_equal(r->e.outbound.was_used, 0);
     relay_put(r, "t", 100);
     for (int i = 0; i < 200 && r->out->count < 100; i++) {
         relay_step(r);
@@ -34,6 +35,7 @@ static void test_fill_window_is_never_exceeded(void **state)
     assert_int_equal(r->out->count, 100);
     /* bulk leaves a slot to urgent messages */
     assert_int_equal(r->out->most_in_flight, 7);
+    assert_int_equal(r->e.outbound.was_used, 1);
 }
 
 static void test_fill_receive_maximum_bounds_the_window(void **state)
@@ -111,7 +113,7 @@ static void test_fill_stops_four_windows_behind_an_unsettled_row(void **state)
     struct bench *b = *state;
     struct relay *r;
 
-    b->r.options.window = 4;
+    b->r.window = 4;
     r = bench_up(b);
     relay_put(r, "t", 100);
     relay_step(r);
@@ -150,7 +152,7 @@ static void test_fill_reservation_is_committed_before_a_send(void **state)
     struct relay *r;
     struct watcher w = {.db = tempdb_connect(&b->w.t)};
 
-    b->r.options.window = 5;
+    b->r.window = 5;
     r = bench_up(b);
     r->out->on_send = expect_reserved;
     r->out->on_send_ctx = &w;
@@ -184,7 +186,7 @@ static void test_fill_urgent_overtakes_a_backlog(void **state)
     struct bench *b = *state;
     struct relay *r;
 
-    b->r.options.window = 4;
+    b->r.window = 4;
     r = bench_up(b);
     relay_put(r, "bulk", 50);
     relay_run_ms(r, 10);

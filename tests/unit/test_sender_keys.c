@@ -273,7 +273,7 @@ static void test_keys_books_balance_whatever_happens(void **state)
 
     b->r.options.max_attempts = 3;
     b->r.options.reconnect_cap_ms = 2000;
-    b->r.options.window = 8;
+    b->r.window = 8;
     r = bench_up(b);
     for (int i = 0; i < 400; i++) {
         char topic[20];

@@ -23,10 +23,14 @@ static const char *const malformed[] = {
     "'t', NULL, NULL, NULL, '{\"' || CAST(x'ff' AS TEXT) || '\":\"1\"}'",
     ("'t', NULL, NULL, NULL,"
      " '{\"response_topic\":\"' || CAST(x'ff' AS TEXT) || '\"}'"),
+    "'t', NULL, NULL, NULL, '{\"h\":\"\\ud800\"}'",
+    "'t', NULL, NULL, NULL, '{\"h\":'",
 };
 
 static void check_malformed(struct bench *b, unsigned mqtt_version)
 {
+    /* the guard refuses what is not JSON; a file may have been repaired */
+    sql_run(b->w.t.app, "DROP TRIGGER outbox_check");
     for (size_t i = 0; i < COUNT(malformed); i++)
         sql_run(b->w.t.app,
             "INSERT INTO outbox(topic, key, type, content_type, headers,"
@@ -164,7 +168,7 @@ static void test_fill_row_that_was_deleted_does_not_stop_the_rest(void **state)
     struct bench *b = *state;
     struct relay *r;
 
-    b->r.options.window = 2;
+    b->r.window = 2;
     r = bench_up(b);
     relay_put(r, "t", 4);
     relay_step(r);

@@ -227,12 +227,70 @@ static void test_settle_hopeless_reason_is_dead_at_once(void **state)
     assert_int_equal(r->out->count, 4);
 }
 
+/* What the broker confuses is the connection, not the message. */
+static void test_settle_packet_id_in_use_connects_again(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = sending(b, 2);
+
+    fake_settle(r->out, 0, 0x91);
+    relay_run_ms(r, 1);
+    assert_int_equal(r->out->aborts, 1);
+    assert_has(r->log, "packet id in use");
+    assert_string_equal(held(b), "");
+    r->out->auto_settle = 1;
+    relay_run_ms(r, 3000);
+    assert_int_equal(r->out->connects, 2);
+    assert_string_equal(fake_topics(r->out, 0), "t1 t2 t1 t2");
+    assert_int_equal(cursor(b), 2);
+}
+
+static const char *after_puback(struct bench *b, int reason)
+{
+    struct relay *r = &b->r;
+    static char out[60];
+
+    relay_put(r, "t", 1);
+    relay_run_ms(r, 1);
+    (void)fake_settle_all(r->out, reason);
+    relay_run_ms(r, 1);
+    (void)snprintf(out, sizeof(out), "%s%s%s%s", held(b),
+        r->e.sender.delivered > 0 ? "delivered" : "",
+        r->e.sender.pause_us > b->w.sim.mono_us ? "paused" : "",
+        r->e.outbound.state == LINK_WAITING ? "reconnects" : "");
+    return out;
+}
+
+static const char *wanted_after(int reason)
+{
+    if (reason < 0x80)
+        return "delivered";
+    if (reason == 0x90 || reason == 0x95 || reason == 0x99)
+        return "t1|dead|1";
+    if (reason == 0x97)
+        return "paused";
+    return reason == 0x91 ? "reconnects" : "t1|retry|1";
+}
+
+static void test_settle_every_puback_has_its_outcome(void **state)
+{
+    struct bench *b = *state;
+
+    for (int reason = 0; reason <= 0xff; reason++) {
+        (void)bench_up(b);
+        assert_string_equal(after_puback(b, reason), wanted_after(reason));
+        assert_int_equal(bench_tear_down(state), 0);
+        assert_int_equal(bench_set_up(state), 0);
+        b = *state;
+    }
+}
+
 static void test_settle_quota_slows_down_and_charges_nothing(void **state)
 {
     struct bench *b = *state;
     struct relay *r;
 
-    b->r.options.window = 8;
+    b->r.window = 8;
     r = sending(b, 7);
     relay_put(r, "n", 20);
     (void)fake_settle_all(r->out, QUOTA);
@@ -354,6 +412,8 @@ int main(void)
         BENCH(test_settle_refused_row_waits_and_comes_again),
         BENCH(test_settle_refused_row_backs_off_and_dies_at_the_limit),
         BENCH(test_settle_hopeless_reason_is_dead_at_once),
+        BENCH(test_settle_packet_id_in_use_connects_again),
+        BENCH(test_settle_every_puback_has_its_outcome),
         BENCH(test_settle_quota_slows_down_and_charges_nothing),
         BENCH(test_settle_quota_amid_dead_rows_does_not_spin),
         BENCH(test_settle_quota_beside_a_due_row_does_not_spin),

@@ -43,6 +43,18 @@ static void test_status_empty_outbox_is_all_zero(void **state)
     temp_db_close(&t);
 }
 
+static void test_status_tells_the_profile_that_was_set(void **state)
+{
+    (void)state;
+    struct temp_db t;
+
+    temp_db_open(&t);
+    assert_string_equal(read_status(&t, "main").profile, "");
+    temp_db_run(&t, "UPDATE outbox_dest SET profile = 'aws'");
+    assert_string_equal(read_status(&t, "main").profile, "aws");
+    temp_db_close(&t);
+}
+
 static void test_status_unknown_destination_is_not_found(void **state)
 {
     (void)state;
@@ -304,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_empty_outbox_is_all_zero),
+        cmocka_unit_test(test_status_tells_the_profile_that_was_set),
         cmocka_unit_test(test_status_unknown_destination_is_not_found),
         cmocka_unit_test(
             test_status_pending_is_put_less_settled_in_rows_and_bytes),

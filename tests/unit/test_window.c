@@ -31,7 +31,9 @@ static struct slot *take(struct window *w, uint32_t bytes, uint32_t *token)
 
     assert_non_null(s);
     s->bytes = bytes;
+    s->packet = bytes + 100;
     w->bytes += bytes;
+    w->packets += s->packet;
     return s;
 }
 
@@ -98,6 +100,7 @@ static void test_window_restart_leaves_nothing_in_flight(void **state)
     postbag__window_restart(w, 2);
     assert_int_equal(w->used, 0);
     assert_int_equal(w->bytes, 0);
+    assert_int_equal(w->packets, 0);
 }
 
 static void test_window_generation_beyond_16_bits_is_found(void **state)

@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
+#include "profile_store.h"
 #include "sim_port.h"
 #include "tempdb.h"
 #include "unit.h"
@@ -337,6 +338,14 @@ static void test_writer_bad_messages_are_named_and_the_rest_commits(
         {POSTBAG_EINVAL, "headers", {.topic = "t", .headers = "{\"a\":"}},
         {POSTBAG_EINVAL, "headers", {.topic = "t", .headers = "[1]"}},
         {POSTBAG_EINVAL, "headers", {.topic = "t", .headers = "{\"a\":{}}"}},
+        {POSTBAG_EINVAL, "named partitionkey:",
+            {.topic = "t", .headers = "{\"a\":\"1\",\"partitionkey\":\"k\"}"}},
+        {POSTBAG_EINVAL,
+            "named id:", {.topic = "t", .headers = "{\"\\u0069d\":\"1\"}"}},
+        {POSTBAG_EINVAL, "two headers have the same name",
+            {.topic = "t", .headers = "{\"a\":\"1\",\"a\":\"2\"}"}},
+        {POSTBAG_EINVAL, "a header has a control character",
+            {.topic = "t", .headers = "{\"a\":\"\\u0000\"}"}},
         {POSTBAG_ETOOBIG, "max_payload",
             {.topic = "t", .payload = large, .payload_len = sizeof(large)}},
     };
@@ -347,6 +356,60 @@ static void test_writer_bad_messages_are_named_and_the_rest_commits(
         m.struct_size = sizeof(m);
         expect_refusal(*state, &m, all[i].err, all[i].part);
     }
+}
+
+/* Set while the writer is open: another process may do so. */
+static void set_profile(struct desk *d, const char *name)
+{
+    struct db db;
+
+    assert_ok(postbag__db_open(&db, d->t.path, DB_WRITE, DB_FULL, 0));
+    assert_ok(postbag__profile_set(&db, "main", postbag_profile_find(name)));
+    postbag__db_close(&db);
+}
+
+static void test_writer_messages_that_the_broker_refuses_are_named(void **state)
+{
+    static char large[65536 - 1024 - 3 + 1];
+    static char long_topic[257 + 1];
+    const struct {
+        int err;
+        const char *profile, *part;
+        struct postbag_message m;
+    } all[] = {
+        {POSTBAG_EINVAL, "aws", "profile aws: topic has more than 7 slashes",
+            {.topic = "1/2/3/4/5/6/7/8/9"}},
+        {POSTBAG_EINVAL, "aws", "profile aws: topic has more than 256 bytes",
+            {.topic = long_topic}},
+        {POSTBAG_EINVAL, "iothub", "topic must begin with one of devices/",
+            {.topic = "telemetry"}},
+        {POSTBAG_ETOOBIG, "thingsboard", "larger than 64512 bytes",
+            {.topic = "v1/", .payload = large, .payload_len = sizeof(large)}},
+        {POSTBAG_ETOOBIG, "eventgrid", "retained message is larger than 64512",
+            {.topic = "t",
+                .payload = large,
+                .payload_len = sizeof(large),
+                .retain = 1,
+                .key = "key"}},
+    };
+    struct desk *d = *state;
+
+    memset(long_topic, 'x', sizeof(long_topic) - 1);
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct postbag_message m = all[i].m;
+
+        m.struct_size = sizeof(m);
+        set_profile(d, all[i].profile);
+        assert_ok(postbag_begin(d->w));
+        if (postbag_put(d->w, &m, NULL) != all[i].err)
+            fail_msg("not refused: %s", all[i].part);
+        assert_has(postbag_writer_fault(d->w)->text, all[i].part);
+        postbag_rollback(d->w);
+    }
+    set_profile(d, "any");
+    assert_ok(postbag_begin(d->w));
+    assert_ok(put(d, "1/2/3/4/5/6/7/8/9"));
+    assert_ok(postbag_commit(d->w));
 }
 
 static void test_writer_messages_of_other_versions_are_told_apart(void **state)
@@ -425,6 +488,7 @@ int main(void)
         TEST_IN(test_writer_id_of_the_caller_is_kept),
         TEST_IN(test_writer_finds_a_held_message_whose_row_is_gone),
         TEST_IN(test_writer_bad_messages_are_named_and_the_rest_commits),
+        TEST_IN(test_writer_messages_that_the_broker_refuses_are_named),
         TEST_IN(test_writer_messages_of_other_versions_are_told_apart),
         TEST_IN(test_writer_without_ids_queues_nothing),
         TEST_IN(test_writer_on_a_full_file_says_so_and_recovers),

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* The public handle and its two links: what it is told reaches both. */
+#include "desk.h"
+
+/* ---- inbound ---- */
+
+static void test_postbag_failed_subscription_is_tried_again(void **state)
+{
+    struct desk *d = *state;
+
+    add_inbound(d);
+    d->in->subscribe_err = POSTBAG_ELINK;
+    open_with_commands(d);
+    step_ms(d, 60000);
+    assert_in_range(d->in->subscribes, 4, 200);
+    d->in->subscribe_err = 0;
+    step_ms(d, 300 * 1000);
+    assert_true(d->in->is_up);
+}
+
+/* Else an inbound link that breaks once a day would wait longer each day. */
+static void test_postbag_inbound_backoff_restarts_without_commands(void **state)
+{
+    struct desk *d = *state;
+
+    add_inbound(d);
+    open_with_commands(d);
+    for (unsigned day = 1; day <= 20; day++) {
+        step_ms(d, 3600 * 1000);
+        assert_int_equal(d->in->connects, day);
+        fake_lose(d->in, POSTBAG_ELINK, 0);
+        step_ms(d, 1500); /* the first ceiling is one second */
+        assert_true(d->in->is_up);
+    }
+}
+
+/* ---- hints ---- */
+
+/* Both links wait for more than a minute. */
+static void lose_both(struct desk *d)
+{
+    add_inbound(d);
+    d->c.reconnect_base_ms = 300000;
+    d->out->connect_err = d->in->connect_err = POSTBAG_ELINK;
+    d->sim.random_byte = 0xff;
+    open_with_commands(d);
+    step_ms(d, 60 * 1000);
+    assert_int_equal(d->out->connects + d->in->connects, 2);
+    d->out->connect_err = d->in->connect_err = 0;
+}
+
+static void test_postbag_hint_that_the_network_is_back_connects_both(
+    void **state)
+{
+    struct desk *d = *state;
+
+    lose_both(d);
+    postbag_link_hint(d->p, 1);
+    assert_int_equal(d->sim.is_woken, 1);
+    step_ms(d, 10);
+    assert_true(d->out->is_up && d->in->is_up);
+}
+
+static void test_postbag_hint_that_the_network_is_gone_holds_both(void **state)
+{
+    struct desk *d = *state;
+
+    lose_both(d);
+    postbag_link_hint(d->p, 0);
+    step_ms(d, 299 * 1000); /* their waits are over by now */
+    assert_int_equal(d->out->connects + d->in->connects, 2);
+    step_ms(d, 2 * 1000);
+    assert_true(d->out->is_up && d->in->is_up);
+}
+
+static void test_postbag_reconnect_replaces_both_connections(void **state)
+{
+    struct desk *d = *state;
+
+    add_inbound(d);
+    open_with_commands(d);
+    step_ms(d, 1000);
+    assert_true(d->out->is_up && d->in->is_up);
+    d->out->auto_settle = 0;
+    put(d);
+    step_ms(d, 1000);
+    assert_int_equal(d->out->in_flight, 1);
+    postbag_reconnect(d->p);
+    assert_int_equal(d->sim.is_woken, 1);
+    put(d);
+    step_ms(d, 1000);
+    assert_int_equal(d->in->connects, 2);
+    assert_int_equal(d->out->disconnects, 0); /* waits for the PUBACK */
+    assert_int_equal(d->out->count, 1);
+    d->out->auto_settle = 1;
+    (void)fake_settle_all(d->out, 0);
+    step_ms(d, 3000);
+    assert_int_equal(d->out->connects, 2);
+    assert_int_equal(d->out->count, 2);
+    assert_int_equal(d->out->aborts + d->in->aborts, 0);
+    assert_true(d->out->is_up && d->in->is_up);
+    assert_int_equal(cursor(d), 2);
+}
+
+static void test_postbag_inbound_link_goes_back_to_the_first_server(
+    void **state)
+{
+    struct desk *d = *state;
+
+    add_inbound(d);
+    d->in->servers = 2;
+    d->in->connect_err = POSTBAG_ELINK;
+    open_with_commands(d);
+    step_ms(d, 10);
+    d->in->connect_err = 0;
+    step_ms(d, 600 * 1000);
+    assert_int_equal(d->in->connect.server, 1);
+    step_ms(d, 1500);
+    assert_int_equal(d->in->disconnects, 1);
+    assert_int_equal(d->in->aborts, 0);
+    assert_int_equal(d->in->connect.server, 0);
+    assert_int_equal(d->in->subscribes, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_IN(test_postbag_failed_subscription_is_tried_again),
+        TEST_IN(test_postbag_inbound_backoff_restarts_without_commands),
+        TEST_IN(test_postbag_hint_that_the_network_is_back_connects_both),
+        TEST_IN(test_postbag_hint_that_the_network_is_gone_holds_both),
+        TEST_IN(test_postbag_reconnect_replaces_both_connections),
+        TEST_IN(test_postbag_inbound_link_goes_back_to_the_first_server),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
