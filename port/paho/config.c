@@ -98,91 +98,109 @@ static int take_struct(struct postbag_paho_config *out,
     return POSTBAG_OK;
 }
 
-/* ---- uri ----------------------------------------------------------------- */
+/* ---- what belongs together ----------------------------------------------- */
 
-static const struct scheme {
-    const char *prefix;
-    unsigned is_tls;
-} schemes[] = {
-    {"tcp://", 0},
-    {"mqtt://", 0},
-    {"ssl://", 1},
-    {"mqtts://", 1},
-};
-
-static const char *skip_scheme(const char *uri, unsigned *is_tls)
+/* Names between commas, none of them empty; NULL is fine. */
+static unsigned is_alpn(const char *names)
 {
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        size_t len = strlen(schemes[i].prefix);
-        if (strncmp(uri, schemes[i].prefix, len) == 0) {
-            *is_tls = schemes[i].is_tls;
-            return uri + len;
-        }
+    while (names != NULL) {
+        size_t len = strcspn(names, ",");
+        if (len == 0)
+            return 0;
+        names = names[len] == ',' ? names + len + 1 : NULL;
+    }
+    return 1;
+}
+
+/* The first option that means nothing without TLS, or NULL. */
+static const char *tls_option(const struct postbag_paho_config *c)
+{
+    const struct {
+        const char *name, *value;
+    } options[] = {
+        {"server_name", c->server_name},
+        {"ca_file", c->ca_file},
+        {"ca_path", c->ca_path},
+        {"cert_file", c->cert_file},
+        {"alpn", c->alpn},
+        {"psk_identity", c->psk_identity},
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (options[i].value != NULL)
+            return options[i].name;
     }
     return NULL;
 }
 
-/* "" or ":1" to ":65535" */
-static unsigned is_port(const char *text)
-{
-    if (*text == '\0')
-        return 1;
-    size_t digits = strspn(text + 1, "0123456789");
-    if (*text != ':' || digits < 1 || digits > 5 || text[1 + digits] != '\0')
-        return 0;
-    long port = strtol(text + 1, NULL, 10);
-    return port >= 1 && port <= 65535;
-}
-
-static unsigned is_host_and_port(const char *text)
-{
-    if (*text == '[') {
-        const char *end = strchr(text, ']');
-        return end != NULL && end > text + 1 && is_port(end + 1);
-    }
-    /* '@': Paho would look up "user:secret@host" as a name */
-    size_t host = strcspn(text, ":/@?# \t");
-    return host > 0 && is_port(text + host);
-}
-
-static int check_uri(
-    const char *uri, unsigned *is_tls, struct postbag_fault *why)
-{
-    if (uri == NULL)
-        return postbag__paho_refuse(why, POSTBAG_EINVAL, "uri: is required");
-    const char *rest = skip_scheme(uri, is_tls);
-    if (rest == NULL)
-        return postbag__paho_refuse(
-            why, POSTBAG_EINVAL, "uri: must begin with tcp:// or ssl://");
-    if (!is_host_and_port(rest))
-        return postbag__paho_refuse(why, POSTBAG_EINVAL,
-            "uri: after the scheme comes host or host:port, nothing else");
-#ifndef POSTBAG_WITH_TLS
-    if (*is_tls)
-        return postbag__paho_refuse(why, POSTBAG_EINVAL,
-            "uri: ssl:// needs a build with POSTBAG_WITH_TLS");
-#endif
-    return POSTBAG_OK;
-}
-
-/* ---- what belongs together ----------------------------------------------- */
-
 static int check_tls(const struct postbag_paho_config *c, unsigned is_tls,
     struct postbag_fault *why)
 {
-    const char *needs_tls = c->ca_file != NULL     ? "ca_file"
-                            : c->ca_path != NULL   ? "ca_path"
-                            : c->cert_file != NULL ? "cert_file"
-                                                   : NULL;
+#ifndef POSTBAG_WITH_TLS
+    if (is_tls)
+        return postbag__paho_refuse(why, POSTBAG_EINVAL,
+            "uri: ssl:// needs a build with POSTBAG_WITH_TLS");
+#endif
+    const char *needs_tls = tls_option(c);
     if (needs_tls != NULL && !is_tls)
         return postbag__paho_refuse(
             why, POSTBAG_EINVAL, "%s: needs a uri with ssl://", needs_tls);
-    if (c->key_file != NULL && c->cert_file == NULL)
+    return is_alpn(c->alpn) ? POSTBAG_OK
+                            : postbag__paho_refuse(why, POSTBAG_EINVAL,
+                                  "alpn: a name between commas is empty");
+}
+
+struct pair {
+    const char *name, *value;
+    const char *other_name, *other;
+};
+
+/* Who is given needs the other; or excludes it. */
+static int check_pairs(
+    const struct postbag_paho_config *c, struct postbag_fault *why)
+{
+    const struct pair needs[] = {
+        {"key_file", c->key_file, "cert_file", c->cert_file},
+        {"key_password", c->key_password, "cert_file", c->cert_file},
+        {"psk_identity", c->psk_identity, "psk_file", c->psk_file},
+        {"psk_file", c->psk_file, "psk_identity", c->psk_identity},
+    };
+    const struct pair excludes[] = {
+        {"password_file", c->password_file, "password", c->password},
+        {"psk_identity", c->psk_identity, "ca_file", c->ca_file},
+        {"psk_identity", c->psk_identity, "ca_path", c->ca_path},
+        {"psk_identity", c->psk_identity, "cert_file", c->cert_file},
+    };
+    for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
+        const struct pair *p = &needs[i];
+        if (p->value != NULL && p->other == NULL)
+            return postbag__paho_refuse(
+                why, POSTBAG_EINVAL, "%s: needs %s", p->name, p->other_name);
+    }
+    for (size_t i = 0; i < sizeof(excludes) / sizeof(excludes[0]); i++) {
+        const struct pair *p = &excludes[i];
+        if (p->value != NULL && p->other != NULL)
+            return postbag__paho_refuse(why, POSTBAG_EINVAL,
+                "%s: does not go with %s", p->name, p->other_name);
+    }
+    return POSTBAG_OK;
+}
+
+static int check_will(
+    const struct postbag_paho_config *c, struct postbag_fault *why)
+{
+    const char *needs_topic = c->will_payload != NULL ? "will_payload"
+                              : c->will_retain != 0   ? "will_retain"
+                              : c->will_delay_s != 0  ? "will_delay_s"
+                                                      : NULL;
+    if (needs_topic != NULL && c->will_topic == NULL)
         return postbag__paho_refuse(
-            why, POSTBAG_EINVAL, "key_file: needs cert_file");
-    if (c->key_password != NULL && c->cert_file == NULL)
+            why, POSTBAG_EINVAL, "%s: needs will_topic", needs_topic);
+    if (c->will_topic != NULL && strpbrk(c->will_topic, "+#") != NULL)
         return postbag__paho_refuse(
-            why, POSTBAG_EINVAL, "key_password: needs cert_file");
+            why, POSTBAG_EINVAL, "will_topic: is a topic, without + and #");
+    if (c->will_delay_s != 0 && c->mqtt_version == 4)
+        return postbag__paho_refuse(why, POSTBAG_EINVAL,
+            "will_delay_s: needs MQTT 5, and mqtt_version is 4");
     return POSTBAG_OK;
 }
 
@@ -198,38 +216,77 @@ static int check_proxy(unsigned is_tls, struct postbag_fault *why)
         "uri: the environment has %s, and Paho would send MQTT there", name);
 }
 
-static int check(const struct postbag_paho_config *c, unsigned *is_tls,
+/* What MQTT has as text, or what we ask for by name. */
+static int check_texts(
+    const struct postbag_paho_config *c, struct postbag_fault *why)
+{
+    const struct {
+        const char *name, *value;
+    } texts[] = {
+        {"client_id", c->client_id},
+        {"username", c->username},
+        {"will_topic", c->will_topic},
+        {"server_name", c->server_name},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        const char *value = texts[i].value;
+        if (value != NULL && !postbag__paho_is_text(value, strlen(value)))
+            return postbag__paho_refuse(why, POSTBAG_EINVAL,
+                "%s: is not UTF-8 without control characters", texts[i].name);
+    }
+    /* OpenSSL would take any name below it */
+    if (c->server_name != NULL && c->server_name[0] == '.')
+        return postbag__paho_refuse(
+            why, POSTBAG_EINVAL, "server_name: begins with a dot");
+    return POSTBAG_OK;
+}
+
+static int check(const struct postbag_paho_config *c, struct servers *servers,
     struct postbag_fault *why)
 {
-    int err = check_uri(c->uri, is_tls, why);
+    int err = postbag__paho_servers_take(servers, c->uri, why);
     if (err == POSTBAG_OK)
-        err = check_tls(c, *is_tls, why);
+        err = check_tls(c, servers->is_tls, why);
     if (err == POSTBAG_OK)
-        err = check_proxy(*is_tls, why);
+        err = check_pairs(c, why);
+    if (err == POSTBAG_OK)
+        err = check_texts(c, why);
+    if (err == POSTBAG_OK)
+        err = check_will(c, why);
+    if (err == POSTBAG_OK)
+        err = check_proxy(servers->is_tls, why);
     if (err != POSTBAG_OK)
         return err;
-    if (c->client_id == NULL)
-        return postbag__paho_refuse(
-            why, POSTBAG_EINVAL, "client_id: is required");
+    /* MQTT 3.1.1, 3.1.3.1: only with a clean session */
+    if (c->client_id == NULL && c->mqtt_version == 4)
+        return postbag__paho_refuse(why, POSTBAG_EINVAL,
+            "client_id: is required when mqtt_version is 4");
     /* MQTT 3.1.1, 3.1.2.9 */
-    if (c->mqtt_version == 4 && c->password != NULL && c->username == NULL)
+    if (c->mqtt_version == 4 && c->password != NULL && c->username == NULL &&
+        c->credentials == NULL)
         return postbag__paho_refuse(why, POSTBAG_EINVAL,
             "password: needs username when mqtt_version is 4");
     return POSTBAG_OK;
 }
 
-int postbag__paho_config_take(struct postbag_paho_config *out, unsigned *is_tls,
-    const struct postbag_paho_config *in, struct postbag_fault *why)
+int postbag__paho_config_take(struct postbag_paho_config *out,
+    struct servers *servers, const struct postbag_paho_config *in,
+    struct postbag_fault *why)
 {
     struct postbag_paho_config known = {0};
     *out = (struct postbag_paho_config){0};
+    *servers = (struct servers){0};
     int err = take_struct(&known, in, why);
     if (err == POSTBAG_OK)
         err = take_values(out, &known, why);
+    out->credentials = known.credentials;
+    out->credentials_ctx = known.credentials_ctx;
     if (err == POSTBAG_OK)
-        err = check(out, is_tls, why);
-    if (err != POSTBAG_OK)
+        err = check(out, servers, why);
+    if (err != POSTBAG_OK) {
         postbag__paho_config_free(out);
+        postbag__paho_servers_free(servers);
+    }
     return err;
 }
 

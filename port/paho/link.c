@@ -12,6 +12,7 @@
  * takes that mutex.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "paho_transport.h"
@@ -20,6 +21,11 @@
    would go out as 255 s. */
 #define FOUR_BYTE_MAX 0x7FFFFFFFu
 #define QOS_NOT_SUPPORTED 0x9B
+/* The same in MQTT 5, and from a broker that knows 3.1.1 only. */
+#define CLIENT_ID_NOT_VALID 0x85
+#define CLIENT_ID_REJECTED 2
+/* As of option client_id. */
+#define CLIENT_ID_MAX 255
 
 int postbag__paho_error(int rc)
 {
@@ -64,6 +70,7 @@ static void report_lost(struct paho *t, int err, int reason, const char *text)
         t->state = LINK_LOST;
     pthread_mutex_unlock(&t->lock);
     postbag__paho_trace_end(t);
+    postbag__paho_tls_settled(t);
     if (is_first)
         t->up->lost(t->up->ctx, t->generation, err, reason, text);
 }
@@ -86,6 +93,28 @@ static uint32_t number(
     return (uint32_t)MQTTProperties_getNumericValue(props, id);
 }
 
+static void keep_id(struct paho *t, char *id)
+{
+    struct server *s = &t->servers.list[t->server];
+    free(s->assigned_id);
+    s->assigned_id = id;
+}
+
+/* Out of memory, or an id that cannot be used, means one more new session,
+   nothing worse. */
+static void keep_assigned_id(struct paho *t, const MQTTProperties *p)
+{
+    MQTTProperties *props = (MQTTProperties *)(uintptr_t)p;
+    const MQTTProperty *given = MQTTProperties_getProperty(
+        props, MQTTPROPERTY_CODE_ASSIGNED_CLIENT_IDENTIFER);
+    if (given == NULL || t->config.client_id != NULL)
+        return;
+    const char *id = given->value.data.data;
+    size_t len = (size_t)given->value.data.len;
+    if (len >= 1 && len <= CLIENT_ID_MAX && postbag__paho_is_text(id, len))
+        keep_id(t, strndup(id, len));
+}
+
 static unsigned go_up(struct paho *t)
 {
     pthread_mutex_lock(&t->lock);
@@ -97,7 +126,7 @@ static unsigned go_up(struct paho *t)
 }
 
 static void connected(
-    struct paho *t, const struct postbag_link *link, unsigned is_qos0_only)
+    struct paho *t, struct postbag_link *link, unsigned is_qos0_only)
 {
     if (postbag__paho_socket_find(t) != POSTBAG_OK) {
         report_lost(t, POSTBAG_EPROTO, 0,
@@ -106,6 +135,9 @@ static void connected(
         return;
     }
     postbag__paho_trace_end(t);
+    postbag__paho_tls_settled(t);
+    postbag__paho_tls_report(t, link);
+    postbag__paho_target_worked(t);
     if (is_qos0_only) {
         postbag__paho_link_drop(t, POSTBAG_EREFUSED, QOS_NOT_SUPPORTED,
             "the broker takes QoS 0 only");
@@ -113,7 +145,7 @@ static void connected(
     }
     if (link->keepalive_s > 0 && link->keepalive_s < t->keepalive_s) {
         t->keepalive_s = link->keepalive_s;
-        postbag__paho_link_drop(t, POSTBAG_ELINK, 0,
+        postbag__paho_link_drop(t, POSTBAG_EAGAIN, 0,
             "the broker wants a shorter keep alive: connect again with it");
         return;
     }
@@ -125,11 +157,13 @@ static void connected(
 
 static void on_connected(void *ctx, MQTTAsync_successData *d)
 {
+    struct paho *t = ctx;
     struct postbag_link link = {
         .mqtt_version = 4,
         .session_present = d->alt.connect.sessionPresent != 0,
+        .server = t->server,
     };
-    connected(ctx, &link, 0);
+    connected(t, &link, 0);
 }
 
 static void on_connected5(void *ctx, MQTTAsync_successData5 *d)
@@ -142,7 +176,9 @@ static void on_connected5(void *ctx, MQTTAsync_successData5 *d)
         .receive_max = number(p, MQTTPROPERTY_CODE_RECEIVE_MAXIMUM, 0),
         .max_packet = number(p, MQTTPROPERTY_CODE_MAXIMUM_PACKET_SIZE, 0),
         .keepalive_s = number(p, MQTTPROPERTY_CODE_SERVER_KEEP_ALIVE, 0),
+        .server = t->server,
     };
+    keep_assigned_id(t, p);
     t->max_packet = link.max_packet;
     t->is_retain_refused =
         number(p, MQTTPROPERTY_CODE_RETAIN_AVAILABLE, 1) == 0;
@@ -151,26 +187,62 @@ static void on_connected5(void *ctx, MQTTAsync_successData5 *d)
 
 /* ---- lost ---------------------------------------------------------------- */
 
+/* What Paho's two texts mean.  A broker that does not know MQTT 5 may hang up
+   on CONNECT without a word, as RabbitMQ 3.10 does; so does a port of TLS. */
+static const char *explain(const struct paho *t, const char *message)
+{
+    if (message == NULL)
+        return "not reachable";
+    if (strcmp(message, "TCP/TLS connect failure") == 0)
+        return postbag__paho_tls_is_begun(t)
+                   ? "it ended the TLS handshake; does this port speak TLS?"
+                   : "refused, or not reachable";
+    if (strcmp(message, "TCP connect completion failure") != 0)
+        return message;
+    if (t->is_tls)
+        return postbag__paho_is_v5(t)
+                   ? "it hung up on our CONNECT; does it know MQTT 5? see "
+                     "option mqtt_version"
+                   : "it hung up on our CONNECT";
+    return postbag__paho_is_v5(t)
+               ? "it hung up on our CONNECT; does this port want TLS (ssl://)? "
+                 "does it know MQTT 5? see option mqtt_version"
+               : "it hung up on our CONNECT; does this port want TLS (ssl://)?";
+}
+
+static void refused_by(struct paho *t, int code, const char *where)
+{
+    char text[HOST_BYTES + 240];
+    char name[64];
+    unsigned is_v5 = postbag__paho_is_v5(t);
+    if (code == CLIENT_ID_NOT_VALID || code == CLIENT_ID_REJECTED)
+        keep_id(t, NULL);
+    postbag__paho_reason_text(code, is_v5, name, sizeof(name));
+    (void)snprintf(text, sizeof(text),
+        "the broker refused the connection: 0x%02x%s, at %s%s", (unsigned)code,
+        name, where,
+        is_v5 && (code == 0x84 || code == 1)
+            ? "; it may not know MQTT 5: see option mqtt_version"
+            : "");
+    report_lost(t, POSTBAG_EREFUSED, code, text);
+}
+
 /* code: the broker's answer if positive, else Paho's error. */
 static void failed(struct paho *t, int code, const char *message)
 {
-    char text[TEXT_BYTES * 2];
-    char name[64];
-    unsigned is_v5 = postbag__paho_is_v5(t);
+    char text[TLS_TEXT_BYTES + HOST_BYTES + 240];
+    char why[TLS_TEXT_BYTES];
+    char where[HOST_BYTES + 64];
+    postbag__paho_target_text(t, where, sizeof(where));
     if (code > 0) {
-        postbag__paho_reason_text(code, is_v5, name, sizeof(name));
-        (void)snprintf(text, sizeof(text),
-            "the broker refused the connection: 0x%02x%s%s", (unsigned)code,
-            name,
-            is_v5 && (code == 0x84 || code == 1)
-                ? "; it may not know MQTT 5: see option mqtt_version"
-                : "");
-        report_lost(t, POSTBAG_EREFUSED, code, text);
+        refused_by(t, code, where);
         return;
     }
-    (void)snprintf(text, sizeof(text), "no connection: %s%s%s",
-        message != NULL ? message : "host not found or not reachable",
-        t->tls_error[0] != '\0' ? ": " : "", t->tls_error);
+    if (postbag__paho_tls_why(t, why, sizeof(why)))
+        (void)snprintf(text, sizeof(text), "TLS: %s, at %s", why, where);
+    else
+        (void)snprintf(text, sizeof(text), "no connection: %s: %s", where,
+            explain(t, message));
     report_lost(t, POSTBAG_ELINK, 0, text);
 }
 
@@ -191,38 +263,35 @@ static void on_connection_lost(void *ctx, char *cause)
     report_lost(ctx, POSTBAG_ELINK, 0, "the connection was lost");
 }
 
+/* What the broker says in words, as "; <text>", or "". */
+static void add_words(
+    char *out, size_t size, MQTTProperties *p, enum MQTTPropertyCodes id)
+{
+    const MQTTProperty *words = MQTTProperties_getProperty(p, id);
+    size_t used = strlen(out);
+    if (words == NULL)
+        return;
+    (void)snprintf(out + used, size - used, "; %.*s", words->value.data.len,
+        words->value.data.data);
+    for (char *c = out + used; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    }
+}
+
 /* MQTT 5 only.  Paho closes the socket next and calls nothing else. */
 static void on_disconnected(
     void *ctx, MQTTProperties *props, enum MQTTReasonCodes reason)
 {
-    (void)props;
-    char text[TEXT_BYTES];
+    char text[TEXT_BYTES * 2];
     char name[64];
     postbag__paho_reason_text((int)reason, 1, name, sizeof(name));
     (void)snprintf(text, sizeof(text), "the broker disconnected us: 0x%02x%s",
         (unsigned)reason, name);
+    add_words(text, sizeof(text), props, MQTTPROPERTY_CODE_REASON_STRING);
+    add_words(text, sizeof(text), props, MQTTPROPERTY_CODE_SERVER_REFERENCE);
     report_lost(ctx, POSTBAG_EREFUSED, (int)reason, text);
 }
-
-#ifdef POSTBAG_WITH_TLS
-/* OpenSSL's line is thread:error:code:library:function:reason:file:line:...
-   We keep the first reason of an attempt. */
-static int on_tls_error(const char *line, size_t len, void *ctx)
-{
-    struct paho *t = ctx;
-    const char *end = line + len;
-    for (int i = 0; i < 5 && line != NULL; i++) {
-        line = memchr(line, ':', (size_t)(end - line));
-        line = line != NULL ? line + 1 : NULL;
-    }
-    if (line == NULL || t->tls_error[0] != '\0')
-        return 1;
-    const char *colon = memchr(line, ':', (size_t)(end - line));
-    (void)snprintf(t->tls_error, sizeof(t->tls_error), "%.*s",
-        (int)((colon != NULL ? colon : end) - line), line);
-    return 1;
-}
-#endif
 
 /* ---- begin --------------------------------------------------------------- */
 
@@ -242,12 +311,22 @@ static uint32_t at_most(uint32_t value, uint32_t limit)
     return value < limit ? value : limit;
 }
 
-static int add_properties(MQTTProperties *p, const struct postbag_connect *c)
+/* A will waits no longer than the session lives (MQTT 5, 3.1.2.5). */
+static uint32_t session_expiry(
+    const struct paho *t, const struct postbag_connect *c)
+{
+    uint32_t expiry = at_most(c->session_expiry_s, FOUR_BYTE_MAX);
+    uint32_t delay = t->config.will_delay_s;
+    return expiry > delay ? expiry : delay;
+}
+
+static int add_properties(
+    const struct paho *t, MQTTProperties *p, const struct postbag_connect *c)
 {
     int err = POSTBAG_OK;
-    if (c->session_expiry_s > 0)
-        err = add_number(p, MQTTPROPERTY_CODE_SESSION_EXPIRY_INTERVAL,
-            at_most(c->session_expiry_s, FOUR_BYTE_MAX));
+    uint32_t expiry = session_expiry(t, c);
+    if (expiry > 0)
+        err = add_number(p, MQTTPROPERTY_CODE_SESSION_EXPIRY_INTERVAL, expiry);
     if (err == POSTBAG_OK && c->receive_max > 0)
         err = add_number(p, MQTTPROPERTY_CODE_RECEIVE_MAXIMUM,
             at_most(c->receive_max, 65535));
@@ -265,23 +344,6 @@ static int set_callbacks(struct paho *t)
         rc = MQTTAsync_setDisconnected(t->handle, t, on_disconnected);
     return rc == MQTTASYNC_SUCCESS ? POSTBAG_OK : POSTBAG_ESTATE;
 }
-
-#ifdef POSTBAG_WITH_TLS
-static MQTTAsync_SSLOptions tls_options(struct paho *t)
-{
-    MQTTAsync_SSLOptions tls = MQTTAsync_SSLOptions_initializer;
-    tls.trustStore = t->config.ca_file;
-    tls.CApath = t->config.ca_path;
-    tls.keyStore = t->config.cert_file;
-    tls.privateKey = t->config.key_file;
-    tls.privateKeyPassword = t->config.key_password;
-    tls.enableServerCertAuth = 1;
-    tls.verify = 1; /* the name in the certificate is the host's */
-    tls.ssl_error_cb = on_tls_error;
-    tls.ssl_error_context = t;
-    return tls;
-}
-#endif
 
 static void fill_v3(MQTTAsync_connectOptions *o, unsigned is_clean)
 {
@@ -311,31 +373,69 @@ static void fill_common(MQTTAsync_connectOptions *o, struct paho *t,
     o->maxInflight = 65535; /* the window is the engine's */
     o->retryInterval = 0;
     o->automaticReconnect = 0;
-    o->username = t->config.username;
-    o->password = t->config.password;
+    o->username = t->username;
+    o->password = t->password;
     o->context = t;
+}
+
+static MQTTAsync_willOptions will_options(const struct paho *t)
+{
+    const char *payload = t->config.will_payload;
+    MQTTAsync_willOptions will = MQTTAsync_willOptions_initializer;
+    will.topicName = t->config.will_topic;
+    will.payload.data = payload != NULL ? payload : "";
+    will.payload.len = payload != NULL ? (int)strlen(payload) : 0;
+    will.retained = t->config.will_retain != 0;
+    will.qos = 1;
+    return will;
+}
+
+/* Everything is copied by MQTTAsync_connect. */
+struct connect_parts {
+    MQTTAsync_willOptions will;
+    MQTTProperties properties, will_properties;
+    MQTTAsync_SSLOptions tls;
+};
+
+static int fill_will(
+    MQTTAsync_connectOptions *o, struct paho *t, struct connect_parts *parts)
+{
+    if (t->config.will_topic == NULL)
+        return POSTBAG_OK;
+    parts->will = will_options(t);
+    o->will = &parts->will;
+    if (t->config.will_delay_s == 0)
+        return POSTBAG_OK;
+    o->willProperties = &parts->will_properties;
+    return add_number(&parts->will_properties,
+        MQTTPROPERTY_CODE_WILL_DELAY_INTERVAL, t->config.will_delay_s);
 }
 
 int postbag__paho_link_begin(struct paho *t, const struct postbag_connect *c)
 {
     MQTTAsync_connectOptions o = MQTTAsync_connectOptions_initializer;
-    MQTTProperties p = MQTTProperties_initializer;
+    struct connect_parts parts = {
+        .properties = MQTTProperties_initializer,
+        .will_properties = MQTTProperties_initializer,
+    };
     unsigned is_clean = c->session_expiry_s == 0;
     fill_common(&o, t, c);
     if (postbag__paho_is_v5(t))
-        fill_v5(&o, is_clean, &p);
+        fill_v5(&o, is_clean, &parts.properties);
     else
         fill_v3(&o, is_clean);
-#ifdef POSTBAG_WITH_TLS
-    MQTTAsync_SSLOptions tls = tls_options(t);
-    if (t->is_tls)
-        o.ssl = &tls;
-#endif
+    if (t->is_tls) {
+        postbag__paho_tls_options(t, &parts.tls);
+        o.ssl = &parts.tls;
+    }
     int err = set_callbacks(t);
     if (err == POSTBAG_OK && postbag__paho_is_v5(t))
-        err = add_properties(&p, c);
+        err = add_properties(t, &parts.properties, c);
+    if (err == POSTBAG_OK)
+        err = fill_will(&o, t, &parts);
     if (err == POSTBAG_OK)
         err = postbag__paho_error(MQTTAsync_connect(t->handle, &o));
-    MQTTProperties_free(&p);
+    MQTTProperties_free(&parts.properties);
+    MQTTProperties_free(&parts.will_properties);
     return err;
 }

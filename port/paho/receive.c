@@ -188,14 +188,25 @@ static void on_refused5(void *ctx, MQTTAsync_failureData5 *d)
         refused(ctx, (int)d->reasonCode);
 }
 
+static int check_up(struct paho *t)
+{
+    pthread_mutex_lock(&t->lock);
+    enum link_state state = t->state;
+    pthread_mutex_unlock(&t->lock);
+    if (state == LINK_UP)
+        return POSTBAG_OK;
+    return state == LINK_LOST ? POSTBAG_ELINK : POSTBAG_ESTATE;
+}
+
 /* One SUBSCRIBE per filter: Paho reports a refusal within a longer one as
    success, and leaks its options when the connection dies. */
 int postbag__paho_subscribe(
     struct postbag_transport *base, const char *const *filters, size_t count)
 {
     struct paho *t = postbag__paho_of(base);
-    if (t->handle == NULL)
-        return POSTBAG_ESTATE;
+    int err = check_up(t);
+    if (err != POSTBAG_OK)
+        return err;
     for (size_t i = 0; i < count; i++) {
         MQTTAsync_responseOptions r = MQTTAsync_responseOptions_initializer;
         r.context = t;

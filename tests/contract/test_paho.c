@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Paho against the scripted broker: what brokers answer, and how links end. */
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -158,7 +161,7 @@ static void test_paho_server_keep_alive_is_used_next_time(void **state)
     struct rig *rig = rig_again(state, "keepalive=20");
     rig_lost(rig);
     assert_int_equal(rig->r.ups, 0);
-    assert_int_equal(rig->r.lost_err, POSTBAG_ELINK);
+    assert_int_equal(rig->r.lost_err, POSTBAG_EAGAIN);
     assert_non_null(strstr(rig->r.lost_text, "keep alive"));
     rig_disconnect(rig, 0);
     rig_up(rig);
@@ -254,6 +257,69 @@ static void test_paho_connect_v3_is_clean_only_if_nothing_is_kept(void **state)
     assert_int_equal(broker_count(rig->broker, "version=4 clean=0"), 1);
 }
 
+static void set_will(struct rig *rig)
+{
+    rig->config.will_topic = "gw/gone";
+    rig->config.will_payload = "gateway 1";
+    rig->config.will_retain = 1;
+}
+
+static void test_paho_connect_carries_the_will(void **state)
+{
+    struct rig *rig = *state;
+    set_will(rig);
+    rig->config.will_delay_s = 90;
+    rig->connect.session_expiry_s = 600;
+    rig_up(rig);
+    assert_int_equal(broker_count(rig->broker, "expiry=600 "), 1);
+    assert_int_equal(
+        broker_count(rig->broker, "will=gw/gone:gateway 1:1:1:90"), 1);
+}
+
+static void test_paho_connect_v3_carries_the_will(void **state)
+{
+    struct rig *rig = *state;
+    set_will(rig);
+    rig->config.mqtt_version = 4;
+    rig_up(rig);
+    assert_int_equal(
+        broker_count(rig->broker, "will=gw/gone:gateway 1:1:1:None"), 1);
+}
+
+/* Else the broker would send the will when it forgets the session. */
+static void test_paho_connect_keeps_the_session_for_the_will(void **state)
+{
+    struct rig *rig = *state;
+    set_will(rig);
+    rig->config.will_delay_s = 90;
+    rig_up(rig);
+    assert_int_equal(broker_count(rig->broker, "clean=1"), 1);
+    assert_int_equal(broker_count(rig->broker, "expiry=90 "), 1);
+}
+
+static void test_paho_assigned_id_is_used_from_then_on(void **state)
+{
+    struct rig *rig = rig_again(state, "assignedid=gw-17");
+    rig->config.client_id = NULL;
+    rig_up(rig);
+    assert_int_equal(broker_count(rig->broker, "client= "), 1);
+    rig_disconnect(rig, 0);
+    broker_tell(rig->broker, "set assignedid=");
+    rig_up(rig);
+    rig_disconnect(rig, 1);
+    rig_up(rig);
+    assert_int_equal(broker_count(rig->broker, "client=gw-17 "), 2);
+}
+
+static void test_paho_assigned_id_does_not_replace_ours(void **state)
+{
+    struct rig *rig = rig_again(state, "assignedid=gw-17");
+    rig_up(rig);
+    rig_disconnect(rig, 0);
+    rig_up(rig);
+    assert_int_equal(broker_count(rig->broker, "client=rig "), 2);
+}
+
 /* ---- DISCONNECT ---------------------------------------------------------- */
 
 static void test_paho_server_disconnect_is_lost(void **state)
@@ -269,6 +335,18 @@ static void test_paho_server_disconnect_is_lost(void **state)
     assert_int_equal(rig->r.lost_err, POSTBAG_EREFUSED);
     assert_int_equal(rig->r.lost_reason, 0x8b);
     assert_int_equal(rig->r.settled, 3);
+}
+
+static void test_paho_server_disconnect_says_its_words(void **state)
+{
+    const char *const settings[] = {
+        "discafter=1:0x8b", "words=back\tat\x1b[7mnoon", NULL};
+    rig_free(*state);
+    struct rig *rig = *state = rig_fake(settings);
+    rig_up(rig);
+    (void)rig_send(rig, "x", 0);
+    assert_true(recorder_wait(&rig->r, &rig->r.losts, 1));
+    assert_non_null(strstr(rig->r.lost_text, "; back?at?[7mnoon"));
 }
 
 /* ---- several ------------------------------------------------------------- */
@@ -293,6 +371,40 @@ static void test_paho_two_handles_end_their_own_socket(void **state)
     rig_free(two);
 }
 
+/* ---- the socket ---------------------------------------------------------- */
+
+/* A descriptor of the connection to this port of the loopback, or -1. */
+static int find_socket(int port)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_in peer = {0};
+        socklen_t len = sizeof(peer);
+        if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0 &&
+            peer.sin_family == AF_INET && ntohs(peer.sin_port) == port)
+            return fd;
+    }
+    return -1;
+}
+
+static unsigned option(int fd, int level, int name)
+{
+    unsigned value = 0;
+    socklen_t len = sizeof(value);
+    assert_int_equal(getsockopt(fd, level, name, &value, &len), 0);
+    return value;
+}
+
+static void test_paho_socket_notices_a_dead_peer_and_does_not_wait(void **state)
+{
+    struct rig *rig = *state;
+    rig_up(rig);
+    int fd = find_socket(broker_port(rig->broker));
+    assert_true(fd >= 0);
+    assert_int_not_equal(option(fd, IPPROTO_TCP, TCP_NODELAY), 0);
+    assert_int_not_equal(option(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
+    assert_int_equal(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 30000);
+}
+
 static const struct CMUnitTest tests[] = {
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
@@ -315,8 +427,15 @@ static const struct CMUnitTest tests[] = {
     TEST(test_paho_connect_for_ever_is_clamped),
     TEST(test_paho_connect_keeping_nothing_is_clean),
     TEST(test_paho_connect_v3_is_clean_only_if_nothing_is_kept),
+    TEST(test_paho_connect_carries_the_will),
+    TEST(test_paho_connect_v3_carries_the_will),
+    TEST(test_paho_connect_keeps_the_session_for_the_will),
+    TEST(test_paho_assigned_id_is_used_from_then_on),
+    TEST(test_paho_assigned_id_does_not_replace_ours),
     TEST(test_paho_server_disconnect_is_lost),
+    TEST(test_paho_server_disconnect_says_its_words),
     TEST(test_paho_two_handles_end_their_own_socket),
+    TEST(test_paho_socket_notices_a_dead_peer_and_does_not_wait),
 };
 
 int main(void)

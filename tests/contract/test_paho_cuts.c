@@ -2,12 +2,14 @@
 /*
  * Links that die at any moment.  The engine sends as fast as it can, the
  * broker resets the connection at some PUBLISH, and each accepted send must
- * settle exactly once, every time.
+ * settle exactly once, every time.  SIGPIPE has its default action here: a
+ * write to a dead link must not end the program.
  *
  *     test_paho_cuts [cycles]
  */
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +24,14 @@
 #define BURST 100
 
 static int cycles = 15;
+
+/* Paho has SIGPIPE ignored; an application may have other plans.  A write to a
+   dead socket would end this test. */
+static void up(struct rig *rig)
+{
+    rig_up(rig);
+    (void)signal(SIGPIPE, SIG_DFL);
+}
 
 static struct rig *begin(void **state)
 {
@@ -62,7 +72,7 @@ static void test_paho_cut_within_bursts_settles_all(void **state)
         rig->connect.session_expiry_s = i % 2 ? 60 : 0;
         forget_outcomes(rig);
         unsigned losts = rig->r.losts;
-        rig_up(rig);
+        up(rig);
         uint32_t sent = send_burst(rig);
         assert_true(recorder_wait(&rig->r, &rig->r.losts, losts + 1));
         rig_disconnect(rig, i % 3 == 0);
@@ -80,14 +90,14 @@ static void test_paho_cut_of_one_handle_spares_the_other(void **state)
     struct rig *other = rig_fake(NULL);
     rig->connect.session_expiry_s = 60;
     broker_tell(rig->broker, "set cutafter=30");
-    rig_up(other);
+    up(other);
     /* a third, for each takes a second: Paho's thread waits in poll for so
        long before it sees the socket of another handle */
     for (int i = 0; i < cycles; i += 3) {
         forget_outcomes(rig);
         forget_outcomes(other);
         unsigned losts = rig->r.losts;
-        rig_up(rig);
+        up(rig);
         for (uint32_t n = 0; n < BURST; n++) {
             (void)rig_send(rig, "some payload", n);
             assert_int_equal(rig_send(other, "some payload", n), POSTBAG_OK);
@@ -108,7 +118,7 @@ static void test_paho_abort_within_bursts_settles_all(void **state)
     struct rig *rig = begin(state);
     for (int i = 0; i < cycles; i++) {
         forget_outcomes(rig);
-        rig_up(rig);
+        up(rig);
         uint32_t sent = send_burst(rig);
         assert_int_equal(sent, BURST);
         rig_disconnect(rig, i % 2 == 0);
@@ -121,7 +131,7 @@ static void test_paho_refusals_within_floods_lose_nothing(void **state)
 {
     struct rig *rig = begin(state);
     rig->connect.session_expiry_s = 60;
-    rig_up(rig);
+    up(rig);
     rig_disconnect(rig, 0);
     for (int i = 0; i < 50; i++)
         broker_tell(rig->broker, "publish rig/in x");
@@ -129,7 +139,7 @@ static void test_paho_refusals_within_floods_lose_nothing(void **state)
     for (unsigned i = 0; i < refusals; i++) {
         unsigned losts = rig->r.losts;
         recorder_answer(&rig->r, POSTBAG_EBUSY);
-        rig_up(rig);
+        up(rig);
         (void)send_burst(rig);
         assert_true(recorder_wait(&rig->r, &rig->r.losts, losts + 1));
         rig_disconnect(rig, 1);
@@ -137,11 +147,38 @@ static void test_paho_refusals_within_floods_lose_nothing(void **state)
     }
     assert_int_equal(broker_count(rig->broker, " < PUBACK"), 0);
     recorder_answer(&rig->r, POSTBAG_OK);
-    rig_up(rig);
+    up(rig);
     assert_true(broker_wait(rig->broker, " < PUBACK", 50));
     assert_true(recorder_wait(&rig->r, &rig->r.arrivals, refusals + 50));
     rig_disconnect(rig, 0);
     assert_int_equal(rig->r.arrivals, refusals + 50);
+    assert_int_equal(rig->r.late, 0);
+}
+
+/* The end comes while messages are being handed up, and sends are under way. */
+static void test_paho_ends_within_floods_lose_nothing(void **state)
+{
+    const size_t more = 50;
+    struct rig *rig = begin(state);
+    rig->connect.session_expiry_s = 60;
+    up(rig);
+    rig_disconnect(rig, 0);
+    for (int i = 0; i < cycles; i++) {
+        for (size_t n = 0; n < more; n++)
+            broker_tell(rig->broker, "publish rig/in x");
+        forget_outcomes(rig);
+        unsigned arrivals = rig->r.arrivals;
+        up(rig);
+        uint32_t sent = send_burst(rig);
+        assert_true(recorder_wait(
+            &rig->r, &rig->r.arrivals, arrivals + 1 + (unsigned)i));
+        rig_disconnect(rig, i % 2 == 0);
+        expect_settled(rig, sent, BURST);
+    }
+    up(rig);
+    assert_true(broker_wait(rig->broker, " < PUBACK", more * (size_t)cycles));
+    rig_disconnect(rig, 0);
+    assert_true(rig->r.arrivals >= more * (size_t)cycles);
     assert_int_equal(rig->r.late, 0);
 }
 
@@ -156,7 +193,7 @@ static void test_paho_stalled_link_takes_no_more(void **state)
         .payload_len = sizeof(payload),
     };
     struct rig *rig = begin(state);
-    rig_up(rig);
+    up(rig);
     broker_pause(rig->broker);
     uint32_t sent = 0;
     int err = POSTBAG_OK;
@@ -172,13 +209,39 @@ static void test_paho_stalled_link_takes_no_more(void **state)
     expect_settled(rig, sent, 0);
 }
 
+static void wait_for_all(void *ctx, const struct postbag_frame *f)
+{
+    struct rig *rig = ctx;
+    (void)f;
+    (void)broker_wait(rig->broker, " > PUBLISH", 20);
+}
+
+/* Those of QoS 0 need no PUBACK, which would fail and end it; Paho reads on
+   although the socket is shut. */
+static void test_paho_refused_message_is_the_last_handed_up(void **state)
+{
+    struct rig *rig = begin(state);
+    rig->r.on_arrived = wait_for_all;
+    rig->r.on_arrived_ctx = rig;
+    recorder_answer(&rig->r, POSTBAG_EIO);
+    up(rig);
+    for (int i = 0; i < 20; i++)
+        broker_tell(rig->broker, "publish0 rig/in x");
+    assert_true(recorder_wait(&rig->r, &rig->r.losts, 1));
+    assert_true(broker_wait(rig->broker, " closed", 1));
+    rig_disconnect(rig, 1);
+    assert_int_equal(rig->r.arrivals, 1);
+}
+
 static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_teardown(name, rig_tear_down)
     TEST(test_paho_cut_within_bursts_settles_all),
     TEST(test_paho_cut_of_one_handle_spares_the_other),
     TEST(test_paho_abort_within_bursts_settles_all),
     TEST(test_paho_refusals_within_floods_lose_nothing),
+    TEST(test_paho_ends_within_floods_lose_nothing),
     TEST(test_paho_stalled_link_takes_no_more),
+    TEST(test_paho_refused_message_is_the_last_handed_up),
 };
 
 int main(int argc, char **argv)

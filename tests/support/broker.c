@@ -36,7 +36,7 @@ struct broker {
     char log[128];
     int port;
     pid_t pid;
-    unsigned is_tls;
+    unsigned is_tls, is_tls12;
     /* the scripted one */
     unsigned is_fake;
     char settings[SETTING_COUNT][64];
@@ -171,6 +171,13 @@ static void finish(FILE *file)
         die("fclose");
 }
 
+void broker_write(struct broker *b, const char *name, const char *text)
+{
+    FILE *file = create(b, name);
+    fputs(text, file);
+    finish(file);
+}
+
 /* ---- processes ----------------------------------------------------------- */
 
 /* in, out: descriptors for the child, or -1; what it says besides goes to the
@@ -209,32 +216,41 @@ static void run(struct broker *b, const char *script)
         die("failed, see %s: %s", b->log, script);
 }
 
+void broker_replace(struct broker *b, const char *to, const char *from)
+{
+    char script[256];
+    (void)snprintf(
+        script, sizeof(script), "cp -p %s new\nmv new %s\n", from, to);
+    run(b, script);
+}
+
 /* ---- mosquitto ----------------------------------------------------------- */
 
 static void make_certificates(struct broker *b)
 {
-    run(b, "key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'\n"
-           "for ca in ca other-ca; do\n"
-           "  openssl req -x509 $key -keyout $ca.key -out $ca.pem -days 2 \\\n"
-           "    -subj /CN=$ca\n"
-           "done\n"
-           "echo subjectAltName=DNS:localhost >server.ext\n"
-           "echo extendedKeyUsage=clientAuth >client.ext\n"
-           "for who in server client; do\n"
-           "  openssl req $key -keyout $who.key -out $who.csr -subj /CN=$who\n"
-           "  openssl x509 -req -in $who.csr -CA ca.pem -CAkey ca.key \\\n"
-           "    -CAcreateserial -days 2 -out $who.pem -extfile $who.ext\n"
-           "done\n");
+    run(b, "sh " POSTBAG_CERTIFICATES);
+}
+
+static void write_listener(struct broker *b, FILE *f,
+    const struct broker_options *o, const char *address)
+{
+    const char *certificate =
+        o->certificate != NULL ? o->certificate : "server";
+    fprintf(f, "listener %d %s\n", b->port, address);
+    if (o->psk != NULL)
+        fprintf(f, "psk_file %s/psk\npsk_hint postbag\n", b->folder);
+    else if (o->tls)
+        fprintf(f,
+            "cafile %s/ca.pem\ncertfile %s/%s.pem\nkeyfile %s/server.key\n",
+            b->folder, b->folder, certificate, b->folder);
 }
 
 static void write_config(struct broker *b, const struct broker_options *o)
 {
     FILE *f = create(b, "conf");
-    fprintf(f, "listener %d 127.0.0.1\n", b->port);
-    if (o->tls)
-        fprintf(f,
-            "cafile %s/ca.pem\ncertfile %s/server.pem\nkeyfile %s/server.key\n",
-            b->folder, b->folder, b->folder);
+    if (o->is_dual)
+        write_listener(b, f, o, "::1");
+    write_listener(b, f, o, "127.0.0.1");
     fprintf(f, "persistence_location %s/\n", b->folder);
     fprintf(f, "log_dest stderr\nlog_type all\nconnection_messages true\n");
     fprintf(f, "allow_anonymous %s\n", o->user == NULL ? "true" : "false");
@@ -257,11 +273,15 @@ static void write_passwords(struct broker *b, const struct broker_options *o)
 
 static void start_mosquitto(struct broker *b)
 {
+    char env[] = "env"; /* becomes mosquitto, with the same pid */
     char name[] = "mosquitto";
     char flag[] = "-c";
     char conf[80];
+    char tls[100];
     (void)snprintf(conf, sizeof(conf), "%s/conf", b->folder);
-    char *argv[] = {name, flag, conf, NULL};
+    (void)snprintf(tls, sizeof(tls), "OPENSSL_CONF=%s/%s", b->folder,
+        b->is_tls12 ? "tls12.conf" : "none");
+    char *argv[] = {env, tls, name, flag, conf, NULL};
     b->pid = start(b, argv, -1, -1);
 }
 
@@ -285,9 +305,12 @@ struct broker *broker_start_mosquitto(const struct broker_options *options)
     static const struct broker_options plain;
     const struct broker_options *o = options != NULL ? options : &plain;
     struct broker *b = make();
-    b->is_tls = o->tls;
-    if (o->tls)
+    b->is_tls = o->tls || o->psk != NULL;
+    b->is_tls12 = o->is_tls12;
+    if (b->is_tls)
         make_certificates(b);
+    if (o->psk != NULL)
+        broker_write(b, "psk", o->psk);
     if (o->user != NULL)
         write_passwords(b, o);
     for (int tries = 0; tries < 5; tries++) {
@@ -349,7 +372,10 @@ struct broker *broker_start_fake(const char *const settings[])
             die("too many settings");
         (void)snprintf(
             b->settings[i], sizeof(b->settings[i]), "%s", settings[i]);
+        b->is_tls |= strncmp(settings[i], "tls=", 4) == 0;
     }
+    if (b->is_tls)
+        make_certificates(b);
     start_fake(b);
     name_uri(b);
     return b;
@@ -380,10 +406,11 @@ static void end_process(struct broker *b, int signal)
         return;
     /* a stopped process takes no SIGTERM */
     (void)kill(b->pid, SIGCONT);
-    (void)kill(b->pid, signal);
-    if (waitpid(b->pid, NULL, 0) != b->pid)
-        die("waitpid");
-    b->pid = 0;
+    /* mosquitto forgets one that comes just before its main loop */
+    do {
+        (void)kill(b->pid, signal);
+        pause_ms(2);
+    } while (!has_ended(b));
 }
 
 void broker_stop(struct broker *b)

@@ -18,6 +18,14 @@ struct broker;
 struct broker_options {
     /* not 0: speak TLS, with certificates made now: see broker_file */
     unsigned tls;
+    /* which of them the broker shows; NULL: "server" */
+    const char *certificate;
+    /* TLS by a shared key instead, "identity:hex"; NULL: certificates */
+    const char *psk;
+    /* not 0: TLS 1.2 at most */
+    unsigned is_tls12;
+    /* not 0: on ::1 too, on the same port */
+    unsigned is_dual;
     /* NULL: anybody may connect */
     const char *user;
     const char *password;
@@ -29,7 +37,8 @@ struct broker_options {
    Sessions and retained messages are kept with
    .config = "persistence true\nautosave_interval 1\n". */
 struct broker *broker_start_mosquitto(const struct broker_options *o);
-/* Settings as fakebroker.py describes, like "recvmax=5"; ends with NULL. */
+/* Settings as fakebroker.py describes, like "recvmax=5"; ends with NULL.  With
+   "tls=server" or another certificate it has those of broker_file. */
 struct broker *broker_start_fake(const char *const settings[]);
 /* Ends the process and removes its folder; NULL is fine. */
 void broker_stop(struct broker *b);
@@ -44,10 +53,27 @@ void broker_resume(struct broker *b);
 int broker_port(const struct broker *b);
 /* "tcp://127.0.0.1:1883"; with TLS "ssl://localhost:8883". */
 const char *broker_uri(const struct broker *b);
-/* Path of a file in its folder.  With TLS there are: ca.pem, ca.key, server.pem
-   (for localhost), client.pem, client.key, and other-ca.pem, which signed
-   nothing.  Valid until the next call. */
+/*
+ * Path of a file in its folder.  Valid until the next call.  With TLS there are
+ *
+ *   ca.pem other-ca.pem   and cas/, a folder with ca.pem as OpenSSL finds it
+ *   server.pem            of ca for localhost, with server.key; the same with
+ *     server-elsewhere    broker.example and *.broker.example instead,
+ *     server-address      127.0.0.1 and ::1 instead,
+ *     server-expired      valid in 2001,
+ *     server-early        valid in 2040
+ *   client.pem            of ca, with client.key; the same
+ *     client-other        of other-ca,
+ *     client-expired      valid in 2001
+ *   client-both.pem       certificate and key in one
+ *   client-chain.pem      certificate, and half of another one
+ *   client-locked.key     the key, opened by "open sesame"
+ */
 const char *broker_file(struct broker *b, const char *name);
+/* Put a copy of the file from in the place of to, at once. */
+void broker_replace(struct broker *b, const char *to, const char *from);
+/* Make a file, or replace it. */
+void broker_write(struct broker *b, const char *name, const char *text);
 const char *broker_log(const struct broker *b);
 
 /* The scripted broker does a line of its standard input, and has done it when

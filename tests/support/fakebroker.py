@@ -11,15 +11,30 @@ Settings, at the start or later by a line "set key=value" on standard input
 (an empty value takes the setting back):
 
   CONNACK (MQTT 5)  recvmax=N maxpacket=N keepalive=N maxqos=N retain=0|1
+                    assignedid=ID (%41: the byte 0x41)
   refuse=RC         answer CONNECT with this code and close
   v3only=1          answer MQTT 5 as a broker does that does not know it
   dropconnack=1     never answer CONNECT
+  halfconnack=1     send a part of the CONNACK and close
+  silent=1          answer nothing but CONNECT
   ackdelay=MS       send each PUBACK so much later, in order
+  ackorder=WAY      send PUBACKs 5 ms late, in the order reverse or random
+  acktwice=1        send each PUBACK twice
+  ackunknown=1      send one with an id that is not in flight before each
   noack=1           never send a PUBACK
-  hold=1            keep PUBACKs back; "set hold=" sends them, in order
+  skipack=N         no PUBACK for the Nth PUBLISH of all
+  hold=1            keep PUBACKs back; "set hold=" sends them
   cutafter=N        reset the connection at its Nth PUBLISH, unacknowledged
+  halfpacket=N      at its Nth PUBLISH send a part of the PUBACK and close
+  cutwithin=N       reset when N bytes of a PUBLISH longer than that have come
   discafter=N:RC    send DISCONNECT with RC at its Nth PUBLISH (MQTT 5)
+  words=TEXT        Reason String of a DISCONNECT, of one word
   subrefuse=RC      answer SUBSCRIBE with this code
+
+At the start only, TLS with files beside LOG:
+
+  tls=NAME          with NAME.pem and server.key
+  alpn=A,B          know these protocols
 
 A PUBLISH whose payload begins with "rc=0x97" gets a PUBACK with that reason.
 
@@ -27,18 +42,27 @@ Other lines on standard input:
 
   publish TOPIC PAYLOAD [name=value ...]   QoS 1, to every session; the names
         ct rt cd exp pfi are the MQTT 5 properties, others user properties
+  publish0 TOPIC PAYLOAD                   QoS 0, to every connection
   cut                                      reset all connections
 
 A message stays in its session until its PUBACK and is sent again, with DUP,
 on the next connection of that client id, if the client kept its session.
 
 Each line of LOG: "cN", the connection counted from 1, "<" from or ">" to the
-client, the packet, and what is in it as key=value.
+client, the packet, and what is in it as key=value; inflight is how many
+PUBLISH of the connection have no PUBACK yet, that one included; crc is that
+of the payload; at is the monotonic clock in seconds.
 """
 import asyncio
+import os
+import random
 import socket
+import ssl
 import struct
 import sys
+import time
+import urllib.parse
+import zlib
 
 CONNECT, CONNACK, PUBLISH, PUBACK = 1, 2, 3, 4
 SUBSCRIBE, SUBACK, PINGREQ, PINGRESP, DISCONNECT = 8, 9, 12, 13, 14
@@ -149,7 +173,10 @@ class Message:
         return b"\x26" + text(name) + text(value)
 
     def body(self, mid, version):
-        body = text(self.topic) + struct.pack(">H", mid)
+        """mid: None for QoS 0."""
+        body = text(self.topic)
+        if mid is not None:
+            body += struct.pack(">H", mid)
         if version == 5:
             body += varint(len(self.properties)) + self.properties
         return body + self.payload.encode()
@@ -160,7 +187,7 @@ class Connection:
         self.broker, self.number = broker, number
         self.reader, self.writer = reader, writer
         self.version, self.session, self.count = 4, None, 0
-        self.held = []
+        self.held, self.inflight = [], set()
 
     def log(self, *words):
         self.broker.log(f"c{self.number}", *words)
@@ -170,6 +197,14 @@ class Connection:
 
     def send(self, kind, flags, body):
         self.writer.write(packet(kind, flags, body))
+
+    def send_part(self, kind, body):
+        self.log(f"> PART of packet {kind}")
+        self.writer.write(packet(kind, 0, body)[:3])
+        self.writer.close()
+
+    def is_nth(self, setting):
+        return self.count >= int(self.setting(setting, "1000000000"))
 
     def reset(self):
         self.log("> RESET")
@@ -186,6 +221,10 @@ class Connection:
             shift += 7
             if not byte & 0x80:
                 break
+        within = int(self.setting("cutwithin", "1000000000"))
+        if head >> 4 == PUBLISH and length > within:
+            await self.reader.readexactly(within)
+            self.reset()
         return head >> 4, head & 15, await self.reader.readexactly(length)
 
     async def serve(self):
@@ -196,6 +235,9 @@ class Connection:
         try:
             while not self.writer.transport.is_closing():
                 kind, flags, body = await self.read_packet()
+                if self.setting("silent") and kind != CONNECT:
+                    self.log(f"< packet {kind}, not answered")
+                    continue
                 handlers[kind](flags, Reader(body))
                 await self.writer.drain()
         except asyncio.IncompleteReadError:
@@ -212,13 +254,17 @@ class Connection:
         flags, keepalive = r.number(1), r.number(2)
         given = dict(r.properties()) if self.version == 5 else {}
         client = r.text()
+        will = self.read_will(flags, r) if flags & 4 else None
         user = r.text() if flags & 0x80 else ""
         kept = given.get(0x11, 0) if self.version == 5 else not flags & 2
         self.log(f"< CONNECT version={self.version} clean={flags >> 1 & 1}",
                  f"keepalive={keepalive} client={client} user={user}",
                  f"expiry={given.get(0x11)} recvmax={given.get(0x21)}",
-                 f"maxpacket={given.get(0x27)}")
+                 f"maxpacket={given.get(0x27)} will={will}")
         if self.setting("dropconnack"):
+            return
+        if self.setting("halfconnack"):
+            self.send_part(CONNACK, b"\0\0\0")
             return
         if self.setting("v3only") and self.version != 4:
             self.log("> CONNACK rc=0x01")
@@ -240,6 +286,13 @@ class Connection:
         for mid in self.session.messages:
             self.deliver(mid, dup=1)
 
+    def read_will(self, flags, r):
+        """TOPIC:PAYLOAD:QOS:RETAIN:DELAY"""
+        given = dict(r.properties()) if self.version == 5 else {}
+        topic, payload = r.text(), r.bytes()
+        return (f"{topic}:{payload.decode()}:{flags >> 3 & 3}"
+                f":{flags >> 5 & 1}:{given.get(0x18)}")
+
     def connack_properties(self):
         if self.version != 5:
             return b""
@@ -250,6 +303,9 @@ class Connection:
                 ("retain", 0x25, ">BB")):
             if self.setting(name) is not None:
                 found += struct.pack(form, code, int(self.setting(name), 0))
+        if self.setting("assignedid"):
+            value = urllib.parse.unquote_to_bytes(self.setting("assignedid"))
+            found += b"\x12" + struct.pack(">H", len(value)) + value
         return varint(len(found)) + found
 
     def deliver(self, mid, dup=0):
@@ -257,27 +313,44 @@ class Connection:
         self.log(f"> PUBLISH mid={mid} dup={dup} topic={message.topic}")
         self.send(PUBLISH, dup << 3 | 2, message.body(mid, self.version))
 
+    def deliver0(self, message):
+        self.log(f"> PUBLISH qos=0 topic={message.topic}")
+        self.send(PUBLISH, 0, message.body(None, self.version))
+
     def on_publish(self, flags, r):
         self.count += 1
+        self.broker.publishes += 1
         topic = r.text()
         mid = r.number(2) if flags & 6 else 0
         given = r.properties() if self.version == 5 else []
         payload = r.rest()
-        self.log(f"< PUBLISH mid={mid} qos={flags >> 1 & 3}",
+        self.inflight.add(mid)
+        self.log(f"< PUBLISH mid={mid} inflight={len(self.inflight)}",
+                 f"crc={zlib.crc32(payload):08x} qos={flags >> 1 & 3}",
                  f"dup={flags >> 3 & 1} retain={flags & 1} topic={topic}",
                  f"len={len(payload)} payload={payload[:40]!r}",
                  *(f"{code:#04x}={value!r}" for code, value in given))
-        if self.count >= int(self.setting("cutafter", "1000000000")):
+        if self.is_nth("cutafter"):
             self.reset()
+            return
+        if self.is_nth("halfpacket"):
+            self.send_part(PUBACK, struct.pack(">H", mid))
             return
         limit, _, reason = self.setting("discafter", "0:0").partition(":")
         if 0 < int(limit) <= self.count:
-            self.log(f"> DISCONNECT rc={reason}")
-            self.send(DISCONNECT, 0, bytes([int(reason, 0), 0]))
-            self.writer.close()
+            self.disconnect(int(reason, 0))
             return
-        if flags & 6 and not self.setting("noack"):
+        is_skipped = self.broker.publishes == int(self.setting("skipack", "0"))
+        if flags & 6 and not self.setting("noack") and not is_skipped:
             self.acknowledge(mid, payload)
+
+    def disconnect(self, reason):
+        self.log(f"> DISCONNECT rc={reason:#04x}")
+        words = self.setting("words")
+        properties = b"\x1f" + text(words) if words else b""
+        self.send(DISCONNECT, 0, bytes([reason]) + varint(len(properties))
+                  + properties)
+        self.writer.close()
 
     def acknowledge(self, mid, payload):
         body = struct.pack(">H", mid)
@@ -285,22 +358,34 @@ class Connection:
         if self.version == 5 and reason:
             body += bytes([reason, 0])
         answer = packet(PUBACK, 0, body)
-        if self.setting("hold"):
+        loop = asyncio.get_running_loop()
+        if self.setting("hold") or self.setting("ackorder"):
             self.held.append((mid, answer))
+            if not self.setting("hold") and len(self.held) == 1:
+                loop.call_later(0.005, self.release)
         elif self.setting("ackdelay"):
-            asyncio.get_running_loop().call_later(
-                int(self.setting("ackdelay")) / 1000, self.send_ack, mid,
-                answer)
+            loop.call_later(int(self.setting("ackdelay")) / 1000,
+                            self.send_ack, mid, answer)
         else:
             self.send_ack(mid, answer)
 
     def send_ack(self, mid, answer):
-        if not self.writer.transport.is_closing():
+        if self.writer.transport.is_closing():
+            return
+        if self.setting("ackunknown"):
+            other = (mid + 30000) % 65535 + 1
+            self.send(PUBACK, 0, struct.pack(">H", other))
+        for _ in range(2 if self.setting("acktwice") else 1):
             self.log(f"> PUBACK mid={mid}")
             self.writer.write(answer)
+        self.inflight.discard(mid)
 
     def release(self):
         held, self.held = self.held, []
+        if self.setting("ackorder") == "random":
+            self.broker.random.shuffle(held)
+        elif self.setting("ackorder"):
+            held.reverse()
         for mid, answer in held:
             self.send_ack(mid, answer)
 
@@ -331,7 +416,8 @@ class Connection:
 class Broker:
     def __init__(self, log, settings):
         self.file, self.settings = log, settings
-        self.sessions, self.connections = {}, []
+        self.sessions, self.connections, self.publishes = {}, [], 0
+        self.random = random.Random(1)
 
     def log(self, *words):
         print(*words, file=self.file, flush=True)
@@ -341,8 +427,24 @@ class Broker:
             socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         c = Connection(self, len(self.connections) + 1, reader, writer)
         self.connections.append(c)
-        c.log("accepted")
+        c.log(f"accepted at={time.monotonic():.3f}")
+        tls = writer.get_extra_info("ssl_object")
+        if tls:
+            c.log(f"alpn={tls.selected_alpn_protocol()}")
         await c.serve()
+
+    def tls(self):
+        """For start_server."""
+        if "tls" not in self.settings:
+            return None
+        folder = os.path.dirname(self.file.name)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{folder}/{self.settings['tls']}.pem",
+                                f"{folder}/server.key")
+        context.sni_callback = lambda _, name, __: self.log(f"sni={name}")
+        if "alpn" in self.settings:
+            context.set_alpn_protocols(self.settings["alpn"].split(","))
+        return context
 
     def live(self):
         return [c for c in self.connections
@@ -361,6 +463,9 @@ class Broker:
         elif words[0] == "cut":
             for c in self.live():
                 c.reset()
+        elif words[0] == "publish0":
+            for c in self.live():
+                c.deliver0(Message(words[1], words[2], []))
         elif words[0] == "publish":
             self.publish(Message(words[1], words[2], words[3:]))
         self.log("did", line)
@@ -375,7 +480,8 @@ class Broker:
                     c.deliver(mid)
 
     async def run(self, port):
-        server = await asyncio.start_server(self.accept, "127.0.0.1", port)
+        server = await asyncio.start_server(self.accept, "127.0.0.1", port,
+                                            ssl=self.tls())
         print("port", server.sockets[0].getsockname()[1], flush=True)
         lines = asyncio.StreamReader()
         loop = asyncio.get_running_loop()

@@ -19,6 +19,9 @@ else()
 endif()
 set(POSTBAG_PC_REQUIRES "sqlite3 >= 3.37")
 set(POSTBAG_PC_REQUIRES_PRIVATE "uuid")
+if(POSTBAG_WITH_PAHO AND POSTBAG_WITH_TLS)
+  string(APPEND POSTBAG_PC_REQUIRES_PRIVATE ", libssl >= 1.1.1, libcrypto")
+endif()
 if(NOT BUILD_SHARED_LIBS)
   # There is no shared library to find the rest by itself, so that a plain
   # pkg-config --libs, without --static, gives all.

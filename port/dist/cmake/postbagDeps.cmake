@@ -41,10 +41,15 @@ macro(postbag_find_uuid)
   postbag_import(postbag::uuid uuid/uuid.h uuid)
 endmacro()
 
-# Debian's CMake package of Paho misreports its version and wants OpenSSL
-# found first, so the header and the library are looked up by name.
+# Debian's CMake package of Paho misreports its version, so the header and the
+# library are looked up by name.
 macro(postbag_find_paho with_tls)
   if(${with_tls})
+    if(NOT TARGET OpenSSL::SSL)
+      find_package(OpenSSL 1.1.1 REQUIRED)
+      set_target_properties(OpenSSL::SSL OpenSSL::Crypto
+        PROPERTIES IMPORTED_GLOBAL TRUE)
+    endif()
     postbag_import(postbag::mqtt MQTTAsync.h paho-mqtt3as)
   else()
     postbag_import(postbag::mqtt MQTTAsync.h paho-mqtt3a)
