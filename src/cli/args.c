@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "postbag/profile.h"
 
 enum kind { SWITCH, TEXT, NUMBER };
 
@@ -33,6 +34,8 @@ static const struct flag {
         "longest wait for a locked database; else 5000"},
     {"max-payload", 0, NUMBER, FIELD(max_payload), 1, 16777216, "BYTES",
         "largest payload; else 65536"},
+    {"profile", 0, TEXT, FIELD(profile), 0, 0, "NAME",
+        "the broker's rules: " POSTBAG_PROFILES},
     {"message", 'm', TEXT, FIELD(message), 0, 0, "TEXT", "the payload"},
     {"file", 'f', TEXT, FIELD(file), 0, 0, "FILE", "the payload is in FILE"},
     {"key", 0, TEXT, FIELD(key), 0, 0, "KEY",
@@ -49,7 +52,7 @@ static const struct flag {
     {"retain", 0, SWITCH, FIELD(retain), 0, 0, "",
         "the broker keeps it for later subscribers"},
     {"ttl", 0, NUMBER, FIELD(ttl_ms), 1, INT64_MAX, "MS",
-        "how long it is worth sending; stored, not acted on yet"},
+        "how long it is of use: the message expiry"},
     {"state", 0, TEXT, FIELD(state), 0, 0, "STATE", "only rows in this state"},
     {"topic", 0, TEXT, FIELD(topic), 0, 0, "PREFIX",
         "only topics that begin so"},
@@ -71,7 +74,8 @@ static const struct flag {
     {"config", 'c', TEXT, FIELD(config), 0, 0, "FILE", "the configuration"},
     {"options", 0, SWITCH, FIELD(options), 0, 0, "",
         "print what may stand in the configuration (Markdown)"},
-    {"once", 0, SWITCH, FIELD(once), 0, 0, "", "end when all has been sent"},
+    {"once", 0, SWITCH, FIELD(once), 0, 0, "",
+        "end when all has been sent; waits for the broker as long as it takes"},
     {"help", 'h', SWITCH, FIELD(help), 0, 0, "", "this text"},
 };
 enum { FLAGS = sizeof(flags) / sizeof(flags[0]), LONG_ONLY = 256 };

@@ -19,7 +19,7 @@ struct args {
     int format;
     const char *output;
     const char *dest, *run_dir, *config;
-    const char *message, *file;
+    const char *message, *file, *profile;
     const char *key, *type, *content_type, *headers;
     const char *state, *topic, *consumer, *payload;
     const char *id;

@@ -74,22 +74,50 @@ static int catch_signals(struct relay *r)
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGUSR1);
+    (void)sigaddset(&set, SIGUSR2);
+    (void)sigaddset(&set, SIGHUP);
     (void)signal(SIGPIPE, SIG_IGN);
     if (pthread_sigmask(SIG_BLOCK, &set, NULL) == 0)
-        r->signals = signalfd(-1, &set, SFD_CLOEXEC);
+        r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (r->signals < 0)
         return cli_errno(CLI_ERROR, "signals");
     return CLI_OK;
 }
 
-/* 1: a signal came; 0: the time is over. */
+static int has_come(const sigset_t *came, int signal)
+{
+    return sigismember(came, signal) == 1;
+}
+
+/* All that wait are taken together, since they do not come in the order in
+ * which they were sent.  "Back" beside "gone" counts: if that is wrong it costs
+ * an attempt, the other way round a long wait. */
+static void take_signals(struct relay *r, sigset_t *came)
+{
+    struct signalfd_siginfo info;
+
+    (void)sigemptyset(came);
+    while (read(r->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        (void)sigaddset(came, (int)info.ssi_signo);
+}
+
+/* 1: a signal to end came; 0: the time is over, or another came. */
 static int wait_for_signal(struct relay *r, int timeout_ms)
 {
     struct pollfd p = {.fd = r->signals, .events = POLLIN};
-    struct signalfd_siginfo info;
+    sigset_t came;
 
-    return poll(&p, 1, timeout_ms) > 0 &&
-           read(r->signals, &info, sizeof(info)) == (ssize_t)sizeof(info);
+    if (poll(&p, 1, timeout_ms) <= 0)
+        return 0;
+    take_signals(r, &came);
+    if (has_come(&came, SIGTERM) || has_come(&came, SIGINT))
+        return 1;
+    if (has_come(&came, SIGUSR1) || has_come(&came, SIGUSR2))
+        postbag_link_hint(r->postbag, has_come(&came, SIGUSR1));
+    if (has_come(&came, SIGHUP))
+        postbag_reconnect(r->postbag);
+    return 0;
 }
 
 static int look(struct relay *r, struct postbag_status *out)
@@ -128,6 +156,30 @@ static int held_rows_were_tried(struct relay *r, int *out)
     return CLI_OK;
 }
 
+/* How many of them, and the command that lists them. */
+static void say_which(
+    struct relay *r, int64_t count, const char *state, const char *command)
+{
+    const struct postbag_config *c = &r->config.engine;
+    char text[512];
+
+    if (count == 0)
+        return;
+    (void)snprintf(text, sizeof(text),
+        "%lld message%s %s: see postbag %s %s%s%s", (long long)count,
+        count == 1 ? " is" : "s are", state, command, c->db_path,
+        c->dest == NULL ? "" : " --dest ", c->dest == NULL ? "" : c->dest);
+    say(r, POSTBAG_LOG_WARNING, text);
+}
+
+static int report_refusal(struct relay *r, const struct postbag_status *s)
+{
+    say_which(r, s->dead - r->dead_before, "dead", "dead ls");
+    say_which(r, s->held, "held", "ls");
+    say_which(r, s->pending, "not sent", "ls");
+    return CLI_REFUSED;
+}
+
 /* --once: till nothing is pending or the broker has refused us. */
 static int wait_till_sent(struct relay *r)
 {
@@ -142,9 +194,10 @@ static int wait_till_sent(struct relay *r)
         if (code != CLI_OK)
             return code;
         if (atomic_load(&r->is_refused))
-            return CLI_REFUSED;
+            return report_refusal(r, &s);
         if (s.pending == 0 && tried)
-            return s.held > 0 || s.dead > r->dead_before ? CLI_REFUSED : CLI_OK;
+            return s.held > 0 || s.dead > r->dead_before ? report_refusal(r, &s)
+                                                         : CLI_OK;
     } while (!wait_for_signal(r, ONCE_LOOK_MS));
     return CLI_ERROR;
 }

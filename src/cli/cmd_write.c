@@ -6,10 +6,24 @@
 
 #include "cli.h"
 #include "postbag/linux.h"
+#include "postbag/profile.h"
 
 /* The largest that max_payload can allow, and one byte to see that there is
  * more.  Pages that are not written cost nothing. */
 static char payload_buffer[16777216 + 1];
+
+static int set_profile(const struct args *args)
+{
+    struct postbag_admin *a;
+    int code = cli_open(&a, args, 1);
+
+    if (code != CLI_OK)
+        return code;
+    if (postbag_admin_set_profile(a, args->dest, args->profile) != POSTBAG_OK)
+        code = cli_fail("no profile set", postbag_admin_fault(a));
+    postbag_admin_close(a);
+    return code;
+}
 
 int cli_init(const struct args *args)
 {
@@ -21,10 +35,13 @@ int cli_init(const struct args *args)
     };
     struct postbag_fault why = {0};
 
+    if (args->profile != NULL && postbag_profile_find(args->profile) == NULL)
+        return cli_complain(CLI_USAGE, "there is no profile %s; there are %s",
+            args->profile, POSTBAG_PROFILES);
     if (postbag_admin_init(&config, (uint32_t)args->max_payload, &why) !=
         POSTBAG_OK)
         return cli_fail(config.db_path, &why);
-    return CLI_OK;
+    return args->profile == NULL ? CLI_OK : set_profile(args);
 }
 
 /* ---- put --------------------------------------------------------------- */

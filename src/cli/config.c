@@ -55,7 +55,10 @@ static char *read_line(char *line, int size, void *stream)
     r->line++;
     if (strchr(line, '\n') != NULL || feof(r->file))
         return line;
-    refuse(r, "the line is longer than %d bytes", size - 2);
+    refuse(r,
+        "the line is longer than %d bytes; a long password goes into a file: "
+        "password_file",
+        size - 2);
     do
         c = fgetc(r->file);
     while (c != '\n' && c != EOF);
@@ -110,9 +113,11 @@ static void set_text(
     c->used += len + 1;
 }
 
+/* password_file is a path. */
 static int is_secret(const struct option_row *o)
 {
-    return strstr(o->name, "password") != NULL;
+    return strstr(o->name, "password") != NULL &&
+           strstr(o->name, "_file") == NULL;
 }
 
 /* inih wants 1 for success; errors are kept in r. */
@@ -146,7 +151,7 @@ static int take(
 static void check_required(struct reading *r)
 {
     static const char *const required[][2] = {
-        {"postbag", "db"}, {"mqtt", "uri"}, {"mqtt", "client_id"}};
+        {"postbag", "db"}, {"mqtt", "uri"}};
 
     for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++) {
         const struct option_row *o =
@@ -172,6 +177,27 @@ static void check_mode(struct reading *r)
             (unsigned)info.st_mode & 0777u);
 }
 
+/* One that is not there yet is no mistake: the relay waits for it.  A group may
+ * have been made to share it. */
+static void check_file(struct reading *r, const char *option, const char *path)
+{
+    struct stat info;
+
+    if (r->code != CLI_OK || path == NULL || stat(path, &info) != 0 ||
+        (info.st_mode & S_IRWXO) == 0)
+        return;
+    r->code = cli_complain(CLI_USAGE,
+        "%s: %s: everybody can read or write %s, its mode is %03o: chmod o=",
+        r->path, option, path, (unsigned)info.st_mode & 0777u);
+}
+
+static void check_files(struct reading *r)
+{
+    check_file(r, "password_file", r->out->mqtt.password_file);
+    check_file(r, "key_file", r->out->mqtt.key_file);
+    check_file(r, "psk_file", r->out->mqtt.psk_file);
+}
+
 int config_read(struct config *out, const char *path)
 {
     struct reading r = {.out = out, .path = path, .file = fopen(path, "re")};
@@ -191,6 +217,7 @@ int config_read(struct config *out, const char *path)
     }
     check_required(&r);
     check_mode(&r);
+    check_files(&r);
     (void)fclose(r.file);
     return r.code;
 }

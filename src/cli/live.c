@@ -42,6 +42,9 @@ static const struct {
     NUMBER("accepted", accepted),
     NUMBER("duplicates", duplicates),
     NUMBER("nacks", nacks),
+    NUMBER("server", server),
+    NUMBER("own_certificate_end_s", own_certificate_end_s),
+    NUMBER("server_certificate_end_s", server_certificate_end_s),
 };
 
 static void take(struct live *out, const char *key, const char *value)

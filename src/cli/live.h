@@ -16,10 +16,12 @@ struct live {
     int is_known;     /* the file is there, of this boot, of the owner */
     char link[16];    /* "up", "connecting", "down" */
     char inbound[16]; /* also "off" */
-    char error[160];  /* why the link is down */
+    char error[280];  /* why the link is down */
     int64_t link_attempts, next_try_ms, in_flight, last_puback_ms;
     int64_t rate_milli; /* delivered per 1000 s */
     int64_t wal_frames, accepted, duplicates, nacks;
+    int64_t server; /* 1 is the first; 0: not up */
+    int64_t own_certificate_end_s, server_certificate_end_s; /* 0: unknown */
 };
 
 /* Without a file, or with one that cannot be read, is_known is 0. */

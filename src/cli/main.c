@@ -18,7 +18,7 @@
 #define PRINT " output no-color wait "
 
 static const struct command commands[] = {
-    {"init", "DB", 1, 1, " max-payload wait ",
+    {"init", "DB", 1, 1, " max-payload profile dest wait ",
         "Create the outbox in a database, new or old.", cli_init},
     {"put", "DB TOPIC [-]", 2, 3,
         " message file key key-version priority type content-type headers"
@@ -30,7 +30,13 @@ static const struct command commands[] = {
         "What waits, since when, how fast it drains.", cli_status},
     {"relay", "--config FILE", 0, 0, " config once options ",
         "Send what is queued, until SIGTERM or SIGINT.\n"
-        "A second relay of the same destination stands by.",
+        "A second relay of the same destination stands by.\n"
+        "SIGUSR1: the network is back, try now; SIGUSR2: it is gone, wait for\n"
+        "SIGUSR1 (but not for longer than reconnect_cap_ms).\n"
+        "SIGHUP: connect anew, so that certificates and passwords are read\n"
+        "anew; the configuration is not.\n"
+        "--once waits for the broker as long as it takes; it ends with 5 when\n"
+        "the broker, or its profile, refuses us or a message.",
         cli_relay},
     {"ls", "DB", 1, 1, PRINT "dest state topic limit after ",
         "List messages, oldest first.\n"

@@ -63,6 +63,11 @@ static void relay_json(struct json *j, const struct report *r)
     json_text(
         j, "link_error", is_known && l->error[0] != '\0' ? l->error : NULL);
     json_maybe(j, "link_attempts", l->link_attempts, is_known);
+    json_maybe(j, "server", l->server, is_known && l->server != 0);
+    json_time(j, "own_certificate_end",
+        is_known ? l->own_certificate_end_s * 1000 : 0);
+    json_time(j, "server_certificate_end",
+        is_known ? l->server_certificate_end_s * 1000 : 0);
     json_maybe(j, "in_flight", l->in_flight, is_known);
     json_time(j, "last_puback", l->last_puback_ms);
     json_text(j, "inbound", is_known ? l->inbound : NULL);
@@ -80,6 +85,7 @@ void report_dest_json(struct report *r)
 
     json_open(j, NULL, '{');
     json_text(j, "dest", r->dest);
+    json_text(j, "profile", s->profile[0] == '\0' ? NULL : s->profile);
     ledger_json(j, s);
     json_time(j, "oldest", s->oldest_ms);
     json_maybe(j, "oldest_age_ms", s->oldest_age_ms, s->oldest_ms != 0);

@@ -90,6 +90,23 @@ static void rates_plain(const struct report *r)
         (void)puts("time to empty unknown");
 }
 
+static void certificate_plain(const char *whose, int64_t end_s)
+{
+    const struct postbag_port *port = postbag_linux_port();
+    int64_t left_ms = end_s * 1000 - port->wall_ms(port->ctx);
+    struct words at;
+    struct words w;
+
+    if (end_s == 0)
+        return;
+    name("certificate");
+    (void)printf("%s, ends %s", whose, words_time(&at, end_s * 1000));
+    if (left_ms > 0)
+        (void)printf(" (in %s)\n", words_span(&w, left_ms));
+    else
+        (void)puts(" (EXPIRED)");
+}
+
 static void link_plain(const struct report *r)
 {
     const struct postbag_port *port = postbag_linux_port();
@@ -98,12 +115,17 @@ static void link_plain(const struct report *r)
 
     name("link");
     (void)fputs(report_link_name(r), stdout);
+    if (report_link_is_known(r) && l->server > 1)
+        (void)printf(", server %lld of the list", (long long)l->server);
     if (r->relay == RELAY_STOPPED)
         (void)fputs(" (no relay runs)", stdout);
     else if (!l->is_known)
         (void)printf(" (no relay state in %s)", report_run_dir(r));
     else if (l->error[0] != '\0') {
-        (void)printf(", failed %lld times: ", (long long)l->link_attempts);
+        if (l->link_attempts == 1)
+            (void)fputs(", failed once: ", stdout);
+        else
+            (void)printf(", failed %lld times: ", (long long)l->link_attempts);
         out_plain(stdout, l->error, strlen(l->error));
     }
     if (report_link_is_known(r) && l->next_try_ms != 0) {
@@ -122,6 +144,10 @@ static void link_plain(const struct report *r)
         (void)printf("%s; %lld accepted, %lld duplicates, %lld refused\n",
             l->inbound, (long long)l->accepted, (long long)l->duplicates,
             (long long)l->nacks);
+    }
+    if (report_link_is_known(r)) {
+        certificate_plain("ours", l->own_certificate_end_s);
+        certificate_plain("the broker's", l->server_certificate_end_s);
     }
 }
 
@@ -146,6 +172,11 @@ void report_dest_plain(const struct report *r)
     name("destination");
     out_plain(stdout, r->dest, strlen(r->dest));
     (void)fputc('\n', stdout);
+    if (r->status.profile[0] != '\0') {
+        name("profile");
+        out_plain(stdout, r->status.profile, strlen(r->status.profile));
+        (void)fputc('\n', stdout);
+    }
     ledger_plain(r);
     rates_plain(r);
     lease_plain(r);

@@ -110,8 +110,8 @@ def listens(port):
 class Broker:
     """Mosquitto on a free port of the loopback."""
 
-    def __init__(self, folder, *lines):
-        self.port = free_port()
+    def __init__(self, folder, *lines, port=None):
+        self.port = port or free_port()
         config = os.path.join(folder, "broker.conf")
         with open(config, "w", encoding="utf-8") as file:
             # as root it would become another user, who cannot read here
@@ -136,11 +136,11 @@ class Broker:
 class Relay:
     """postbag relay in the background, its log in a file."""
 
-    def __init__(self, config, log):
+    def __init__(self, config, log, *args):
         self.log = log
         with open(log, "wb") as file:
             self.process = subprocess.Popen(
-                [POSTBAG, "relay", "--config", config], stderr=file)
+                [POSTBAG, "relay", "--config", config, *args], stderr=file)
 
     def log_text(self):
         with open(self.log, encoding="utf-8") as file:

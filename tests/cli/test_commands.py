@@ -106,6 +106,23 @@ class InitAndPut(CliTest):
             self.sql("INSERT INTO outbox(topic, payload)"
                      " VALUES ('t', '0123456789a')")
 
+    def test_init_profile_is_checked_for_every_writer(self):
+        self.refused(USAGE, "no profile azure; there are any, aws, iothub",
+                     "init", self.db, "--profile", "azure")
+        self.assertFalse(os.path.exists(self.db))
+        self.init("--profile", "aws")
+        self.init()
+        self.put("1/2/3/4/5/6/7/8", "x")
+        self.refused(USAGE, "profile aws: topic has more than 7 slashes",
+                     "put", self.db, "1/2/3/4/5/6/7/8/9", "-m", "x")
+        with self.assertRaisesRegex(sqlite3.IntegrityError, "profile aws"):
+            self.sql("INSERT INTO outbox(topic, payload)"
+                     " VALUES ('1/2/3/4/5/6/7/8/9', '')")
+        self.refused(NOT_FOUND, "no destination", "init", self.db,
+                     "--profile", "aws", "--dest", "moon")
+        self.init("--profile", "any")
+        self.put("1/2/3/4/5/6/7/8/9", "x")
+
     def test_put_payload_comes_from_text_file_or_standard_input(self):
         self.init()
         raw = bytes(range(256))

@@ -33,14 +33,14 @@ class Config(CliTest):
         self.refuses(':1: there is no key "db" in []', "db = x\n")
 
     def test_config_bad_values_are_named_with_their_range(self):
-        for value in ("0", "1001", "-1", "many", "5 x", "0x10", "",
+        for value in ("0", "15", "1001", "-1", "many", "5 x", "0x10", "",
                       "99999999999999999999"):
-            self.refuses(":2: window must be a number, 1..1000 messages",
+            self.refuses(":2: window must be a number, 16..1000 messages",
                          f"[postbag]\nwindow = {value}\n")
         self.refuses(":2: dest must have 1..64 bytes",
                      "[postbag]\ndest = " + "d" * 65 + "\n")
         self.refuses(":3: window is given twice",
-                     "[postbag]\nwindow = 3\nwindow = 3\n")
+                     "[postbag]\nwindow = 32\nwindow = 32\n")
 
     def test_config_only_the_first_mistake_is_told(self):
         path = self.write("relay.ini", "[postbag]\na = 1\nb = 2\n")
@@ -56,8 +56,9 @@ class Config(CliTest):
     def test_config_missing_keys_are_named(self):
         self.refuses(": db is missing in [postbag]", "")
         self.refuses(": uri is missing in [mqtt]", "[postbag]\ndb = x\n")
-        self.refuses(": client_id is missing in [mqtt]",
-                     "[postbag]\ndb = x\n[mqtt]\nuri = tcp://127.0.0.1\n")
+        self.refuses(": client_id: is required when mqtt_version is 4",
+                     f"[postbag]\ndb = {self.db}\n[mqtt]\n"
+                     "uri = tcp://127.0.0.1\nmqtt_version = 4\n")
 
     def test_config_with_a_password_must_be_private(self):
         for key in ("password", "key_password"):
@@ -67,6 +68,26 @@ class Config(CliTest):
                              text, mode)
         result = self.run_cli("relay", "--config", self.path("relay.ini"))
         self.assertNotIn("secret-word", result.err)
+
+    def test_config_secret_files_must_not_be_everybodys(self):
+        for key in ("password_file", "key_file", "psk_file"):
+            secret = self.write("secret", "x", 0o644)
+            text = GOOD.format(db=self.db) + f"{key} = {secret}\n"
+            self.refuses(f": {key}: everybody can read or write {secret}, "
+                         "its mode is 644: chmod o=", text)
+            # another mistake, so that it does not start
+            for mode in (0o640, 0o600):
+                self.write("secret", "x", mode)
+                self.refuses(": client_id: is required when mqtt_version is 4"
+                             if key == "password_file" else f": {key}: needs",
+                             text.replace("client_id = x\n", "") +
+                             "mqtt_version = 4\n")
+
+    def test_config_with_the_path_of_a_password_may_be_read_by_all(self):
+        """It is read to its end: what is refused comes after it."""
+        self.refuses(": will_payload: needs will_topic",
+                     GOOD.format(db=self.db) +
+                     "password_file = pw\nwill_payload = x\n")
 
     def test_config_values_that_only_the_transport_can_judge(self):
         text = GOOD.format(db=self.db).replace("tcp:", "carrier-pigeon:")
@@ -79,7 +100,7 @@ class Config(CliTest):
         self.assertEqual(len(keys), len(set(keys)))
         for key in ("db", "window", "reply_topics", "uri", "key_password"):
             self.assertIn(key, keys)
-        self.assertRegex(text, r"\| `window` \| `64` \| `1..1000` messages \|")
+        self.assertRegex(text, r"\| `window` \| `64` \| `16..1000` messages \|")
         self.assertRegex(text, r"\| `dest` \| `main` \| 1..64 bytes \|")
 
 

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """postbag relay with a real broker, and the commands beside it."""
 import signal
+import subprocess
 import unittest
 
-from harness import (Broker, CliTest, DEADLINE_S, OK, REFUSED, Relay, wait_for)
+from harness import (Broker, CliTest, DEADLINE_S, OK, REFUSED, Relay, USAGE,
+                     free_port, wait_for)
 
 CONFIG = """[postbag]
 db = {db}
 run_dir = {run_dir}
-reconnect_base_ms = 50
+reconnect_base_ms = {base_ms}
 [mqtt]
 uri = tcp://127.0.0.1:{port}
 client_id = {client}
@@ -25,13 +27,14 @@ class RelayTest(CliTest):
         self.addCleanup(broker.stop)
         return broker
 
-    def config(self, port, client="gw", more=""):
+    def config(self, port, client="gw", more="", base_ms=50):
         text = CONFIG.format(db=self.db, run_dir=self.run_dir, port=port,
-                             client=client)
+                             client=client, base_ms=base_ms)
         return self.write(client + ".ini", text + more, 0o600)
 
-    def relay(self, port, client="gw"):
-        relay = Relay(self.config(port, client), self.path(client + ".log"))
+    def relay(self, port, client="gw", **more):
+        relay = Relay(self.config(port, client, **more),
+                      self.path(client + ".log"))
         self.addCleanup(relay.kill)
         return relay
 
@@ -61,6 +64,28 @@ class RelayTest(CliTest):
         self.assertIn("<5>stopped\n", relay.log_text())
         self.wait_for_status(relay="stopped", link="down")
 
+    def test_relay_obeys_the_profile_that_the_database_has(self):
+        broker = self.broker()
+        self.put("1/2/3/4/5/6/7/8/9", "too deep")
+        self.put("1/2/3/4/5/6/7/8", "fine")
+        self.init("--profile", "aws")
+        result = self.once(self.config(broker.port,
+                                       more="keepalive_s = 20\n"))
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn("keepalive_s: is 20; profile aws: at least 30 s",
+                      result.err)
+        result = self.once(self.config(broker.port))
+        self.assertEqual(result.returncode, REFUSED)
+        self.assertIn(f"1 message is dead: see postbag dead ls {self.db}",
+                      result.err)
+        status = self.status()
+        self.assertEqual((status["delivered"], status["profile"]), (1, "aws"))
+        self.assertRegex(self.ok("status", self.db), r"(?m)^profile +aws$")
+        self.assertEqual(
+            self.sql("SELECT topic, error FROM outbox_held"),
+            [("1/2/3/4/5/6/7/8/9",
+              "profile aws: topic has more than 7 slashes")])
+
     def test_relay_without_a_broker_says_why_and_still_stops(self):
         broker = self.broker()
         broker.stop()
@@ -70,8 +95,74 @@ class RelayTest(CliTest):
         self.assertEqual(status["relay"], "running")
         self.assertNotEqual(status["link"], "up")
         self.assertTrue(status["link_error"])
+        self.assertIsNone(status["server"])
         relay.process.send_signal(signal.SIGINT)
         self.assertEqual(relay.process.wait(DEADLINE_S), OK)
+
+    def test_relay_is_told_of_the_network_by_signals(self):
+        broker = self.broker()
+        broker.stop()
+        relay = self.relay(broker.port, base_ms=300000)
+        wait_for(lambda: self.status()["link_attempts"], "an attempt")
+        self.assertRegex(
+            self.ok("status", self.db, "--run-dir", self.run_dir),
+            r"(?m)^link +down, failed once: ")
+        relay.process.send_signal(signal.SIGUSR2)
+        wait_for(lambda: "told that the network is gone" in relay.log_text(),
+                 "the relay was told")
+        self.addCleanup(Broker(self.folder, "allow_anonymous true",
+                               port=broker.port).stop)
+        relay.process.send_signal(signal.SIGUSR1)
+        self.wait_for_status(link="up", server=1)
+        self.assertIn("told that the network is back", relay.log_text())
+        self.assertEqual(relay.stop(), OK)
+
+    def test_relay_told_twice_while_it_stood_still_tries(self):
+        """Signals that wait do not come in the order in which they were
+        sent."""
+        broker = self.broker()
+        broker.stop()
+        relay = self.relay(broker.port, base_ms=300000)
+        wait_for(lambda: self.status()["link_attempts"], "an attempt")
+        self.addCleanup(Broker(self.folder, "allow_anonymous true",
+                               port=broker.port).stop)
+        for number in (signal.SIGSTOP, signal.SIGUSR2, signal.SIGUSR1,
+                       signal.SIGCONT):
+            relay.process.send_signal(number)
+        self.wait_for_status(link="up")
+        self.assertNotIn("network is gone", relay.log_text())
+        self.assertEqual(relay.stop(), OK)
+
+    def test_relay_status_names_the_server_and_the_certificates(self):
+        cert, key = self.path("cert.pem"), self.path("key.pem")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+             "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+             "-keyout", key, "-out", cert], check=True, capture_output=True)
+        broker = self.broker("allow_anonymous true", f"certfile {cert}",
+                             f"keyfile {key}")
+        port = broker.port
+        config = self.config(port, more=f"ca_file = {cert}\n")
+        with open(config, encoding="utf-8") as file:
+            text = file.read().replace(
+                f"uri = tcp://127.0.0.1:{port}",
+                f"uri = ssl://localhost:{free_port()},ssl://localhost:{port}")
+        self.write("gw.ini", text, 0o600)
+        relay = Relay(config, self.path("gw.log"))
+        self.addCleanup(relay.kill)
+        status = self.wait_for_status(link="up", server=2)
+        self.assertIsNone(status["own_certificate_end"])
+        self.assertRegex(status["server_certificate_end"], r"^20\d\d-.*Z$")
+        text = self.ok("status", self.db, "--run-dir", self.run_dir)
+        self.assertRegex(text, r"(?m)^link +up, server 2 of the list$")
+        self.assertRegex(text, r"(?m)^certificate +the broker's, ends 20.*"
+                               r" \(in [12] d \d+ h\)$")
+        broker.stop()
+        down = self.wait_for_status(link="down", server=None)
+        self.assertEqual(down["server_certificate_end"],
+                         status["server_certificate_end"])
+        self.assertEqual(relay.stop(), OK)
 
     def test_relay_that_was_killed_is_not_shown_as_up(self):
         relay = self.relay(self.broker().port)
@@ -115,13 +206,20 @@ class RelayTest(CliTest):
         row = self.json("ls", self.db, "--state", "retry")[0]
         self.assertEqual(row["topic"], "forbidden/1")
         self.assertIn("0x87", row["error"])
+        self.assertIn(f"1 message is held: see postbag ls {self.db}",
+                      result.err)
 
     def test_relay_once_sends_what_was_requeued(self):
         acl = self.write("acl", "topic write allowed/#\n")
         port = self.broker("allow_anonymous true", f"acl_file {acl}").port
         self.put("forbidden/1", "x")
         config = self.config(port, more="[postbag]\nmax_attempts = 1\n")
-        self.assertEqual(self.once(config).returncode, REFUSED)
+        result = self.once(config)
+        self.assertEqual(result.returncode, REFUSED)
+        self.assertIn("1 message is dead: refused: not authorized (0x87)",
+                      result.err)
+        self.assertIn(f"1 message is dead: see postbag dead ls {self.db}",
+                      result.err)
         self.assertEqual(self.status()["dead"], 1)
         free = self.broker("allow_anonymous true").port
         self.ok("dead", "requeue", self.db, "--all")
@@ -141,7 +239,54 @@ class RelayTest(CliTest):
         result = self.once(config)
         self.assertEqual(result.returncode, REFUSED, result.err)
         self.assertNotIn("secret-word", result.err)
+        self.assertIn(f"1 message is not sent: see postbag ls {self.db}",
+                      result.err)
         self.assertEqual(self.status()["pending"], 1)
+
+    def test_relay_takes_a_renewed_password_when_it_is_told(self):
+        users = self.path("users")
+        subprocess.run(["mosquitto_passwd", "-b", "-c", users, "gw", "right"],
+                       check=True, capture_output=True)
+        port = self.broker("allow_anonymous false",
+                           f"password_file {users}").port
+        secret = self.write("secret", "right\n", 0o600)
+        relay = self.relay(port, base_ms=300000, more=(
+            f"username = gw\npassword_file = {secret}\n"))
+        self.wait_for_status(link="up")
+        connected = "outbound link: connected"
+        for i in range(100):
+            self.sql(*["INSERT INTO outbox(topic, payload) VALUES ('t', 'x')"]
+                     * 10)
+            if i == 50:
+                relay.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: relay.log_text().count(connected) == 2, "a new one")
+        self.wait_for_status(delivered=1000, pending=0, link_attempts=0)
+        # in good order
+        self.assertNotIn("<4>", relay.log_text())
+        # what the file holds now is what the new connection uses
+        self.write("secret", "wrong\n", 0o600)
+        relay.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "refused the connection" in relay.log_text(),
+                 "a refusal")
+        self.put("t", "meanwhile")
+        self.write("secret", "right\n", 0o600)
+        relay.process.send_signal(signal.SIGHUP)
+        self.wait_for_status(link="up", delivered=1001, held=0, dead=0)
+        self.assertEqual(relay.log_text().count(connected), 3)
+        self.assertEqual(relay.stop(), OK)
+
+    def test_relay_once_waits_for_the_broker(self):
+        broker = self.broker()
+        broker.stop()
+        self.put("t", "x")
+        relay = Relay(self.config(broker.port), self.path("once.log"),
+                      "--once")
+        self.addCleanup(relay.kill)
+        wait_for(lambda: relay.log_text().count("next try in") > 2, "retries")
+        self.addCleanup(Broker(self.folder, "allow_anonymous true",
+                               port=broker.port).stop)
+        self.assertEqual(relay.process.wait(DEADLINE_S), OK)
+        self.assertEqual(self.status()["delivered"], 1)
 
 
 if __name__ == "__main__":
