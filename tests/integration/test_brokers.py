@@ -131,11 +131,50 @@ class Refusals(rig.Case):
         self.assert_sound(own)
 
 
+class Acceptance(rig.Case):
+    """What a PUBACK of mosquitto is worth."""
+
+    def start(self, *words):
+        acl = os.path.join(self.folder, "acl")
+        with open(acl, "w", encoding="ascii") as file:
+            file.write("topic readwrite good/#\n")
+        broker = self.broker(lines=(f"acl_file {acl}",
+                                    "message_size_limit 1000"))
+        self.sub = self.subscriber(broker)
+        self.gateway(broker.uri(), "max_attempts=2", "retry_base_ms=10",
+                     "retry_cap_ms=20", *words)
+        self.own = self.database()
+        self.own.put("forbidden", "bad/t")
+        self.own.put("x" * 1001, "good/t")
+        self.own.put("fine", "good/t")
+        self.sub.wait_payload("fine")
+
+    def test_mqtt_5_refused_or_oversized_is_never_delivered(self):
+        self.start()
+        rig.wait_for(lambda: self.own.rows(
+            "SELECT seq, state, attempts FROM outbox_held ORDER BY seq")
+            == [(1, "dead", 2), (2, "dead", 1)], "both are dead")
+        (refused,), (oversized,) = self.own.rows(
+            "SELECT error FROM outbox_held ORDER BY seq")
+        self.assertIn("0x87", refused)
+        self.assertIn("0x95", oversized)
+        counts = self.own.wait_settled()
+        self.assertEqual((counts["delivered"], counts["held"]), (1, 2))
+        self.assertEqual(self.sub.payloads(), ["fine"])
+
+    def test_mqtt_311_dropped_in_silence_counts_as_delivered(self):
+        """The price of option mqtt_version=4, and why 5 is the default."""
+        self.start("mqtt_version=4", "envelope=raw")
+        counts = self.own.wait_settled()
+        self.assertEqual((counts["delivered"], counts["held"]), (3, 0))
+        self.assertEqual(self.sub.payloads(), ["fine"])
+
+
 class Silence(rig.Case):
     def test_broker_that_stands_still_is_left_and_nothing_is_lost(self):
         broker = self.broker()
         sub = self.subscriber(broker)
-        gateway = self.gateway(broker.uri(), "ack_timeout_ms=1000",
+        gateway = self.gateway(broker.uri(), "ack_timeout_ms=2000",
                                "connect_timeout_ms=1000")
         gateway.wait_err("outbound link: connected")
         own = self.database()

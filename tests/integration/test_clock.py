@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The wall clock jumps to 1970 and on by a day, again and again, while the
-relay waits to try again: nothing waits longer than the cap."""
+relay waits to try again: nothing waits longer than the cap.  And it is set at
+last, on a device that starts in the past."""
 import glob
 import os
+import re
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -14,6 +17,8 @@ CAP_MS = 2000
 # the cap, a step of the engine, the 1 s in which Paho starts a connection,
 # and what a loaded machine adds
 MOST_S = CAP_MS / 1000 + 1.5
+# a step of the engine each second, and what the connection takes
+SET_S = 10
 OFFSETS = ("-20780d", "+0d", "+1d", "-20780d", "+1d", "+0d")
 LIBRARY = next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
 
@@ -131,9 +136,36 @@ class Clock(rig.Case):
             self.assertEqual(own.wait_settled(MOST_S)["delivered"], turn * 10)
         self.assertEqual(gateway.err().count("outbound link: connected"), 1)
 
+    def certificate(self):
+        """Valid from now on, for two days."""
+        cert = os.path.join(self.folder, "cert.pem")
+        key = os.path.join(self.folder, "key.pem")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+             "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+             "-keyout", key, "-out", cert], check=True, capture_output=True)
+        return cert, key
+
+    def test_device_in_2012_connects_by_itself_once_its_clock_is_set(self):
+        cert, key = self.certificate()
+        broker = self.broker(lines=(f"certfile {cert}", f"keyfile {key}"))
+        self.set_clock(f"-{(time.gmtime().tm_year - 2012) * 365}d")
+        gateway = self.relay(
+            broker.uri("ssl", "localhost"), f"ca_file={cert}", "poll_ms=1000",
+            "reconnect_base_ms=300000", "reconnect_cap_ms=300000")
+        gateway.wait_err("next try in")
+        self.assertIn("is the clock set?", gateway.err())
+        wait_ms = re.search(r"next try in (\d+) ms", gateway.err()).group(1)
+        self.assertGreater(int(wait_ms), SET_S * 1000)
+        self.set_clock("+0d")
+        gateway.wait_err("outbound link: connected", seconds=SET_S)
+        self.assertRegex(gateway.err(),
+                         "the broker's certificate expires in [12] days")
+
 
 if __name__ == "__main__":
-    rig.need("mosquitto")
+    rig.need("mosquitto", "openssl")
     if LIBRARY is None:
         print("skipped: not installed: faketime")
         sys.exit(77)

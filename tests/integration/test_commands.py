@@ -41,6 +41,14 @@ class Commands(rig.Case):
         self.relay = self.gateway(self.link.uri(), "commands=cmd/#")
         self.wait_effects("a")
 
+    def test_subscriptions_come_back_when_the_session_is_gone(self):
+        """mosquitto without persistence forgets all when it ends."""
+        self.link.restart()
+        self.link.wait_err("Sending SUBACK to gateway-in\n", 2)
+        self.command("a")
+        self.wait_effects("a")
+        self.assertNotIn("session kept", self.relay.err())
+
     def test_locked_database_refuses_the_command_and_gets_it_again(self):
         """No PUBACK while it cannot be stored; and the messages that wait
         leave afterwards, on their own connection."""

@@ -1,36 +1,178 @@
 # SPDX-License-Identifier: MIT
-"""A broker that does what mosquitto would not do on demand."""
+"""A broker that does what mosquitto would not do on demand: whatever it
+answers, nothing is lost and no message is charged for it."""
+import os
+import re
+import time
+
 import rig
+
+# messages a second that a Receive Maximum of 5 must allow; a sanitizer's
+# pace proves nothing
+LEAST_RATE = None if os.environ.get("POSTBAG_SANITIZE") else 500
+REFUSALS = (0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a,
+            0x8c, 0x90, 0x95, 0x97, 0x99, 0x9a, 0x9b, 0x9c, 0x9d, 0x9f)
+DISCONNECTS = (0x00, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8b, 0x8d, 0x8f,
+               0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99, 0x9a, 0x9b,
+               0x9c, 0x9d, 0x9e, 0xa0, 0xa1, 0xa2)
+if not rig.FULL:  # a connection takes Paho a second
+    REFUSALS, DISCONNECTS = REFUSALS[::4], DISCONNECTS[::4]
+QUICK = ("reconnect_base_ms=10", "reconnect_cap_ms=50")
 
 
 class ScriptedBroker(rig.Case):
-    def test_cut_connections_charge_no_message(self):
-        broker = self.fake_broker("cutafter=7")
-        relay = self.gateway(broker.uri(), "reconnect_cap_ms=100")
-        own = self.database()
-        own.put_many(1, 50)
-        relay.wait_err("next try in", 8)
-        broker.tell("set cutafter=")
-        counts = own.wait_settled()
-        self.assertEqual((counts["delivered"], counts["held"]), (50, 0))
-        self.assert_sound(own)
+    def start(self, *settings, words=QUICK):
+        self.fake = self.fake_broker(*settings)
+        self.relay = self.gateway(self.fake.uri(), *words)
+        self.own = self.database()
 
+    def check_delivered(self, count):
+        """All of them, none was held, none charged, no page is damaged."""
+        counts = self.own.wait_settled()
+        self.assertEqual((counts["delivered"], counts["held"]), (count, 0))
+        self.assert_sound(self.own)
+
+    def sent(self):
+        """Payloads, as often as they were sent."""
+        return re.findall(r"< PUBLISH .* payload=b'(\d+) *'", self.fake.log())
+
+    def most_in_flight(self):
+        return max(int(n) for n in
+                   re.findall(r" inflight=(\d+)", self.fake.log()))
+
+
+class Answers(ScriptedBroker):
+    def test_one_publish_without_an_answer_is_sent_again(self):
+        self.start("skipack=7", words=(*QUICK, "ack_timeout_ms=2000"))
+        self.own.put_many(1, 20)
+        self.relay.wait_err("no PUBACK in time")
+        self.check_delivered(20)
+        self.assertGreater(self.sent().count("7"), 1)
+        # those that were answered on the first link stay delivered
+        self.assertEqual(self.sent().count("1"), 1)
+
+    def check_each_is_sent_once(self, *settings):
+        self.start(*settings)
+        self.relay.wait_err("outbound link: connected")
+        self.own.put_many(1, 500)
+        self.check_delivered(500)
+        self.assertEqual(self.sent(), [str(n) for n in range(1, 501)])
+        self.assertEqual(
+            self.relay.err().count("outbound link: connected"), 1)
+
+    def test_backward_answers_settle_each_once(self):
+        self.check_each_is_sent_once("ackorder=reverse")
+
+    def test_answers_at_random_settle_each_once(self):
+        self.check_each_is_sent_once("ackorder=random")
+
+    def test_late_answers_settle_each_once(self):
+        self.check_each_is_sent_once("ackdelay=50")
+
+    def test_doubled_answers_settle_each_once(self):
+        self.check_each_is_sent_once("acktwice=1")
+
+    def test_answers_for_unknown_ids_settle_nothing(self):
+        self.check_each_is_sent_once("ackunknown=1")
+
+
+class ReceiveMaximum(ScriptedBroker):
     def test_short_receive_maximum_is_kept(self):
-        broker = self.fake_broker("recvmax=3", "hold=1")
-        self.gateway(broker.uri())
-        own = self.database()
-        own.put_many(1, 20)
+        self.start("recvmax=3", "hold=1")
+        self.own.put_many(1, 20)
         # the bulk lane leaves one of the three to urgent messages
-        broker.wait_log("< PUBLISH", 2)
-        own.run("INSERT INTO outbox(topic, payload, priority)"
-                " VALUES ('t', 'alarm', 3)")
-        broker.wait_log("< PUBLISH", 3)
-        own.put_many(21, 20)
+        self.fake.wait_log("< PUBLISH", 2)
+        self.own.run("INSERT INTO outbox(topic, payload, priority)"
+                     " VALUES ('t', 'alarm', 3)")
+        self.fake.wait_log("< PUBLISH", 3)
+        self.own.put_many(21, 20)
         rig.wait_for(lambda: self.live_state().get("put_seq") == "41",
                      "the relay sees the others, too")
-        self.assertEqual(broker.log().count("< PUBLISH"), 3)
-        broker.tell("set hold=")
-        self.assertEqual(own.wait_settled()["delivered"], 41)
+        self.assertEqual(self.fake.log().count("< PUBLISH"), 3)
+        self.fake.tell("set hold=")
+        self.assertEqual(self.own.wait_settled()["delivered"], 41)
+
+    def test_thousand_pending_leave_fast_five_at_a_time(self):
+        self.start("recvmax=5", "ackdelay=1")
+        self.relay.wait_err("outbound link: connected")
+        begun = time.monotonic()
+        self.own.put_many(1, 1000)
+        self.fake.wait_log("> PUBACK", 1000)
+        rate = 1000 / (time.monotonic() - begun)
+        print(f"{rate:.0f} messages/s, {self.most_in_flight()} in flight",
+              flush=True)
+        self.check_delivered(1000)
+        # the bulk lane leaves one of the five to urgent messages
+        self.assertIn(self.most_in_flight(), (4, 5))
+        if LEAST_RATE:
+            self.assertGreater(rate, LEAST_RATE)
+
+
+class Links(ScriptedBroker):
+    def test_cut_connections_charge_no_message(self):
+        self.start("cutafter=7", words=("reconnect_cap_ms=100",))
+        self.own.put_many(1, 50)
+        self.relay.wait_err("next try in", 8)
+        self.fake.tell("set cutafter=")
+        self.check_delivered(50)
+
+    def test_each_refusal_is_named_and_waited_out(self):
+        self.start(f"refuse={REFUSALS[0]}")
+        self.own.put("patient")
+        for code in REFUSALS:
+            self.fake.tell(f"set refuse={code}")
+            self.relay.wait_err(f"refused the connection: {code:#04x}")
+        self.fake.tell("set refuse=")
+        self.check_delivered(1)
+
+    def test_each_server_disconnect_is_named_and_survived(self):
+        self.start()
+        for turn, code in enumerate(DISCONNECTS, 1):
+            self.fake.tell(f"set discafter=1:{code}")
+            self.own.put(f"{turn}")
+            self.relay.wait_err(f"the broker disconnected us: {code:#04x}")
+            self.fake.tell("set discafter=")
+            self.own.wait_settled()
+        self.check_delivered(len(DISCONNECTS))
+
+    def test_packets_cut_in_two_lose_nothing(self):
+        self.start()
+        for turn, setting in enumerate(
+                ("halfconnack=1", "halfpacket=3", "cutwithin=300"), 1):
+            self.fake.tell(f"set {setting}")
+            if turn == 1:
+                self.fake.tell("cut")
+            self.own.put_many(turn * 100, 10, size=500)
+            self.relay.wait_err("next try in", self.tries() + 2)
+            self.fake.tell(f"set {setting.split('=')[0]}=")
+            self.check_delivered(turn * 10)
+
+    def tries(self):
+        return self.relay.err().count("next try in")
+
+
+class Silence(ScriptedBroker):
+    def test_silence_after_connack_ends_by_the_puback_timeout(self):
+        self.start("silent=1", words=(*QUICK, "ack_timeout_ms=2000"))
+        self.own.put_many(1, 20)
+        self.relay.wait_err("no PUBACK in time", 2)
+        self.fake.tell("set silent=")
+        self.check_delivered(20)
+
+    def test_silence_with_nothing_to_send_ends_by_keep_alive(self):
+        self.start("silent=1", words=(*QUICK, "keepalive_s=5"))
+        self.relay.wait_err("outbound link: the connection was lost")
+        self.fake.wait_log("packet 12, not answered")
+        self.fake.tell("set silent=")
+        self.own.put("after all")
+        self.check_delivered(1)
+
+    def test_silence_instead_of_connack_ends_by_the_connect_timeout(self):
+        self.start("dropconnack=1", words=(*QUICK, "connect_timeout_ms=300"))
+        self.own.put("patient")
+        self.relay.wait_err("no connection within", 3)
+        self.fake.tell("set dropconnack=")
+        self.check_delivered(1)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@
  *
  * It says on standard output "ready", "thread TID" (the one that commits),
  * "committed N" after each commit and "worked" after the last; the log goes
- * to standard error.  SIGTERM ends it in order.
+ * to standard error.  SIGTERM ends it in order; SIGUSR1 and SIGUSR2 make their
+ * handler tell that the network is back, or gone.
  */
 #include <signal.h>
 #include <sqlite3.h>
@@ -196,6 +197,24 @@ static void shut(struct gateway *g)
         die("close: %s", sqlite3_errmsg(g->db));
 }
 
+/* The handler runs whenever, also amid a call of ours. */
+static struct postbag *hinted;
+
+static void on_hint(int number)
+{
+    postbag_link_hint(hinted, number == SIGUSR1);
+}
+
+static void catch_hints(struct gateway *g)
+{
+    const struct sigaction action = {.sa_handler = on_hint};
+
+    hinted = g->postbag;
+    if (sigaction(SIGUSR1, &action, NULL) != 0 ||
+        sigaction(SIGUSR2, &action, NULL) != 0)
+        die("no handler");
+}
+
 /* ---- work -------------------------------------------------------------- */
 
 static long last_n(struct gateway *g)
@@ -304,6 +323,7 @@ int main(int argc, char **argv)
     sigprocmask(SIG_BLOCK, &g.stop, NULL);
     open_engine(&g);
     open_writer(&g);
+    catch_hints(&g);
     if (postbag_start(g.postbag) != POSTBAG_OK)
         die("start");
     run(&g);

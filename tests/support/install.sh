@@ -7,7 +7,8 @@
 #
 #   demo   build the libraries, the command and the demo, and run them
 #   test   what tests/run needs
-#   full   what tests/run --full needs on top (clang, cross compilers, qemu)
+#   full   what tests/run --full needs on top (clang, cross compilers, qemu,
+#          RabbitMQ, node and npm)
 #
 # --no-install only lists what is missing and fails if anything is.  Used by
 # tests/run, .ci/run and the demo; apt-get with sudo if you are not root.
@@ -20,7 +21,10 @@ test=(git g++ libcmocka-dev libcjson-dev libmosquitto-dev clang-format-14
     faketime strace procps)
 full=(clang-14 clang-tidy-14 libclang-rt-14-dev gcc-aarch64-linux-gnu
     gcc-arm-linux-gnueabihf libc6-dev-arm64-cross libc6-dev-armhf-cross
-    qemu-user-static)
+    qemu-user-static rabbitmq-server)
+# Debian's, unless they are there from elsewhere.
+command -v node >/dev/null || full+=(nodejs)
+command -v npm >/dev/null || full+=(npm)
 
 usage() {
     echo "usage: install.sh [--no-install] demo|test|full ..." >&2
@@ -65,7 +69,7 @@ fi
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo)
 
-# Installing mosquitto would start it on the standard port.
+# Installing a broker would start it on its standard port.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e $policy ]; then
     printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null

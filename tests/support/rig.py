@@ -193,14 +193,24 @@ class FakeBroker(Process):
     """fakebroker.py, which see."""
 
     def __init__(self, folder, *settings):
+        self.folder, self.settings = folder, settings
         self.log_path = os.path.join(folder, "fake.log")
-        super().__init__(
-            folder, "fake",
-            [sys.executable, os.path.join(HERE, "fakebroker.py"),
-             self.log_path, *settings],
-            stdin=subprocess.PIPE, text=True)
-        self.wait_out("\n")
+        self._start("port=0", 1)
         self.port = int(self.out().split()[1])
+
+    def _start(self, port, starts):
+        super().__init__(
+            self.folder, "fake",
+            [sys.executable, os.path.join(HERE, "fakebroker.py"),
+             self.log_path, port, *self.settings],
+            stdin=subprocess.PIPE, text=True)
+        self.wait_out("\n", starts)
+
+    def restart(self):
+        """The same port and settings; sessions are forgotten."""
+        FakeBroker.clean_up(self)
+        self.popen.wait()
+        self._start(f"port={self.port}", self.out().count("\n") + 1)
 
     def log(self):
         return self._read(self.log_path)
@@ -244,12 +254,12 @@ class Subscriber(Process):
     """mosquitto_sub of all topics; connected when made."""
 
     def __init__(self, folder, broker, name="subscriber", topic="#",
-                 version="mqttv5", login=()):
+                 version="mqttv5", login=(), kind=Message):
         super().__init__(folder, name, [
             "stdbuf", "-oL", "mosquitto_sub", "-V", version, "-h",
             "127.0.0.1", "-p", str(broker.port), "-q", "1", "-i", name, "-t",
-            topic, "-F", Message.FORMAT, *login])
-        self.broker = broker
+            topic, "-F", kind.FORMAT, *login])
+        self.broker, self.kind = broker, kind
         self._offset = 0
         self._messages = []
         self.wait_subscribed(1)
@@ -264,8 +274,9 @@ class Subscriber(Process):
             text = file.read()
         whole = text.rfind(b"\n") + 1
         self._offset += whole
-        self._messages += [Message(line) for line
-                           in text[:whole].decode().split("\n")[:-1]]
+        self._messages += [self.kind(line) for line
+                           in text[:whole].decode(errors="replace")
+                           .split("\n")[:-1]]
         return self._messages
 
     def ids(self):
