@@ -22,7 +22,8 @@ import options  # noqa: E402
 
 ROOT = options.ROOT
 PAGES = ("README.md", "CHANGELOG.md", "src/README.md", "src/DESIGN.md",
-         "src/FORMAT.md", "tests/README.md", "port/README.md")
+         "src/FORMAT.md", "tests/README.md", "port/README.md",
+         "port/paho/README.md")
 TEST_NAME = re.compile(
     r"(unit_test|port|cli|integration|crash|stress|package|lint|docs|board)_\w+"
     r"|test_paho(_\w+)?|lint|docs")
@@ -119,23 +120,40 @@ def promises_name_tests(facts):
 
 
 def named_tests_exist(facts):
-    tests = facts.tests()
+    there = facts.tests() | cases()
     for path, text in facts.pages.items():
         for name in re.findall(r"`(\w+)`", prose(text)):
-            if TEST_NAME.fullmatch(name) and name not in tests:
+            if TEST_NAME.fullmatch(name) and name not in there:
                 yield f"{path}: there is no test {name}"
 
 
 def named_cases_exist(facts):
-    sources = []
-    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
-        sources += [options.read(os.path.join(folder, name))
-                    for name in names if name.endswith((".c", ".py"))]
-    cases = set(re.findall(r"\b(test_\w+)\(", "\n".join(sources)))
+    there = cases()
     for path, text in facts.pages.items():
         for name in re.findall(r"`(test_\w+)`", prose(text)):
-            if not TEST_NAME.fullmatch(name) and name not in cases:
+            if not TEST_NAME.fullmatch(name) and name not in there:
                 yield f"{path}: there is no case {name}"
+
+
+def guards_have_controls(facts):
+    """The port's tables: each row has a test, and a mutant or a fact."""
+    page = "port/paho/README.md"
+    mutants = set(re.findall(r"^mutant (\w+)", options.read(
+        "tests/mutants/list"), re.MULTILINE))
+    rows = [row for head, rows in tables(facts.pages[page])
+            if head == "trap" for row in rows]
+    if len(rows) < 30:
+        yield f"{page}: where are the guards?"
+    for row in rows:
+        trap, control = row[0][:50], row[-1]
+        if len(row) != 4 or "`" not in row[2]:
+            yield f"{page}: not trap, guard, test, control: {trap}"
+        if not re.match(r"`|fact: ", control):
+            yield f"{page}: what shows that it can fail: {trap}"
+        for name in [] if control.startswith("fact: ") else re.findall(
+                r"`(\w+)`", control):
+            if name not in mutants:
+                yield f"{page}: there is no mutant {name}"
 
 
 def parts_are_fresh(facts):
@@ -243,6 +261,15 @@ def examples_run(facts):
 
 # ---- what the checks need ---------------------------------------------------
 
+def cases():
+    """Names of the functions and methods of tests."""
+    sources = []
+    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+        sources += [options.read(os.path.join(folder, name))
+                    for name in names if name.endswith((".c", ".py"))]
+    return set(re.findall(r"\b(test_\w+)\(", "\n".join(sources)))
+
+
 class fresh_database:
     """A database that has just been made into an outbox."""
 
@@ -302,9 +329,10 @@ def run_example(language, code, folder, facts):
 
 
 CHECKS = (promises_name_tests, named_tests_exist, named_cases_exist,
-          parts_are_fresh, commands_are_listed, files_are_mapped,
-          tables_are_described, described_tables_exist, meta_is_described,
-          live_state_is_described, links_resolve, examples_run)
+          guards_have_controls, parts_are_fresh, commands_are_listed,
+          files_are_mapped, tables_are_described, described_tables_exist,
+          meta_is_described, live_state_is_described, links_resolve,
+          examples_run)
 
 
 def parse(arguments):
