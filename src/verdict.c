@@ -24,26 +24,13 @@ enum verdict postbag__verdict(int reason)
     }
 }
 
-enum link_verdict postbag__connack_verdict(int reason)
+/* What means the same in a CONNACK and in a DISCONNECT. */
+static enum link_verdict either_way(int reason)
 {
     switch (reason) {
-    case 1:    /* 3.1.1: Unacceptable protocol version */
-    case 2:    /* Identifier rejected */
-    case 4:    /* Bad user name or password */
-    case 5:    /* Not authorized */
-    case 0x81: /* what is wrong with our CONNECT stays wrong */
-    case 0x82:
-    case 0x84:
-    case 0x85:
     case 0x86: /* credentials, bans */
-    case 0x87:
     case 0x8a:
     case 0x8c:
-    case 0x90: /* the last will */
-    case 0x95:
-    case 0x99:
-    case 0x9a:
-    case 0x9b:
     case 0x96: /* too much, too fast */
     case 0x97:
     case 0x9f:
@@ -57,24 +44,37 @@ enum link_verdict postbag__connack_verdict(int reason)
     }
 }
 
+enum link_verdict postbag__connack_verdict(int reason)
+{
+    switch (reason) {
+    case 1:    /* 3.1.1: Unacceptable protocol version */
+    case 2:    /* Identifier rejected */
+    case 4:    /* Bad user name or password */
+    case 5:    /* Not authorized */
+    case 0x81: /* what is wrong with our CONNECT stays wrong */
+    case 0x82:
+    case 0x84:
+    case 0x85:
+    case 0x87: /* credentials */
+    case 0x90: /* the last will */
+    case 0x95:
+    case 0x99:
+    case 0x9a:
+    case 0x9b:
+        return LINK_SLOW;
+    default:
+        return either_way(reason);
+    }
+}
+
 enum link_verdict postbag__disconnect_verdict(int reason)
 {
     switch (reason) {
-    case 0x86: /* credentials, bans */
-    case 0x8a:
-    case 0x8c:
     case 0x8f: /* subscriptions that this broker does not take */
     case 0x9e:
     case 0xa1:
     case 0xa2:
-    case 0x96: /* too much, too fast */
-    case 0x97:
-    case 0x9f:
-    case 0x98: /* an operator wants it so */
         return LINK_SLOW;
-    case 0x9c: /* Use another server */
-    case 0x9d: /* Server moved */
-        return LINK_OTHER_SERVER;
     case 0x8e: /* Session taken over */
         return LINK_TAKEN_OVER;
     case 0x81: /* Malformed packet */
@@ -87,7 +87,7 @@ enum link_verdict postbag__disconnect_verdict(int reason)
     case 0x9b: /* QoS not supported */
         return LINK_BLAMES_ROWS;
     default:
-        return LINK_AGAIN;
+        return either_way(reason);
     }
 }
 
