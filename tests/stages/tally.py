@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Count what the stages ran, and name each test that was skipped and why.
+"""Count what the stages ran; name each test that failed or was skipped.
 
     tally.py BUILD/tests.xml ...
 
@@ -31,6 +31,12 @@ def skips(case):
             for test in sorted(set(inner))]
 
 
+def told(case, lines=12):
+    """The last lines of a failed test, which say what did not hold."""
+    output = (case.findtext("system-out") or "").splitlines()
+    return [line for line in output if line.strip()][-lines:]
+
+
 def tally(path):
     """Print one file's counts; return (failed, skipped)."""
     stage = os.path.basename(os.path.dirname(os.path.abspath(path)))
@@ -39,13 +45,16 @@ def tally(path):
     except (OSError, ElementTree.ParseError) as error:
         print(f"{stage}: no result: {error}")
         return 1, 0
-    failed = sum(case.get("status") == "fail" for case in cases)
+    failed = [case for case in cases if case.get("status") == "fail"]
     skipped = [skip for case in cases for skip in skips(case)]
-    print(f"{stage}: {len(cases)} tests, {failed} failed, "
+    print(f"{stage}: {len(cases)} tests, {len(failed)} failed, "
           f"{len(skipped)} skipped")
     for name, why in skipped:
         print(f"  skipped {name}: {why}")
-    return failed, len(skipped)
+    for case in failed:
+        print(f"  failed {case.get('name')}:")
+        print("".join(f"    {line}\n" for line in told(case)), end="")
+    return len(failed), len(skipped)
 
 
 def main():
