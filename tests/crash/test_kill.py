@@ -9,7 +9,6 @@ import rig
 
 KILLS = 200 if rig.FULL else 30
 LONGEST_LIFE_S = 0.4
-SETTLE_S = 120  # what is left then is each command's two fsyncs
 
 
 class Commands:
@@ -70,14 +69,20 @@ class Kill(rig.Case):
         """A life without a kill, until all that is left is done."""
         firmware = self.firmware(broker, 0)
         own = self.database()
-        rig.wait_for(
-            lambda: own.value("SELECT count(*) FROM inbox WHERE state = 'done'")
-            == cloud.sent, "every command is done", SETTLE_S)
-        own.wait_settled(SETTLE_S)
+
+        def done():
+            return own.value("SELECT count(*) FROM inbox WHERE state = 'done'")
+
+        def arrived():  # the commands pass by, too, but carry no id property
+            return len(set(sub.ids()) - {None})
+
+        # what is left is each command's two fsyncs
+        rig.wait_long(lambda: done() == cloud.sent,
+                      f"all {cloud.sent} commands are done", done)
+        own.wait_settled()
         put = own.value("SELECT max(seq) FROM outbox")
-        # the commands pass by, too, but carry no id property
-        rig.wait_for(lambda: len(set(sub.ids()) - {None}) == put,
-                     "every id arrives", SETTLE_S)
+        rig.wait_long(lambda: arrived() == put, f"all {put} ids arrive",
+                      arrived)
         self.assertEqual(firmware.end(), 0)
         return own
 

@@ -43,13 +43,23 @@ def need(*tools):
 
 def wait_for(condition, what, seconds=WAIT_S):
     """The condition's first true value; AssertionError at the deadline."""
-    end = time.monotonic() + seconds
+    return wait_long(condition, what, lambda: None, seconds)
+
+
+def wait_long(condition, what, progress, seconds=WAIT_S):
+    """For long work: the deadline is for standing still, because machines
+    differ in how long they take for all."""
+    last, end = progress(), time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
+            now = progress()
+            if now == last:
+                at = "" if now is None else f"; it stands at {now}"
+                raise AssertionError(f"not within {seconds} s: {what}{at}")
+            last, end = now, time.monotonic() + seconds
         time.sleep(0.005)
 
 
@@ -333,7 +343,7 @@ class Database:
         def settled():
             now = self.counts()
             return now["settled"] == now["put"] and now
-        return wait_for(settled, f"all is settled: {self.counts()}", seconds)
+        return wait_long(settled, "all is settled", self.counts, seconds)
 
     def id_of(self, payload):
         """Text form of the id under which a payload waits or stands."""
