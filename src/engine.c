@@ -114,17 +114,14 @@ static int step_outbound(struct engine *e, int64_t now_us)
 
 static void subscribe(struct engine *e, int64_t now_us)
 {
-    struct postbag_transport *t = e->inbound.transport;
     const char **filters = postbag__consumers_filters(e->consumers);
-    int err = POSTBAG_ENOMEM;
 
     if (filters != NULL)
-        err = t->ops->subscribe(t, filters, e->consumers->count);
-    postbag__free(filters);
-    if (err != POSTBAG_OK)
-        postbag__link_fail(&e->inbound, now_us, "the subscription failed");
+        postbag__link_subscribe(
+            &e->inbound, now_us, filters, e->consumers->count);
     else
-        e->inbound.proved = 1; /* there may be no command for weeks */
+        postbag__link_fail(&e->inbound, now_us, "no memory to subscribe");
+    postbag__free(filters);
 }
 
 static void step_inbound(struct engine *e, int64_t now_us)

@@ -92,18 +92,35 @@ static int inbound_arrived(
     return postbag__receiver_accept(e->receiver, generation, f);
 }
 
+/* Nothing is asked for there. */
+static void outbound_subscribed(void *ctx, uint32_t generation)
+{
+    (void)ctx;
+    (void)generation;
+}
+
+static void inbound_subscribed(void *ctx, uint32_t generation)
+{
+    struct engine *e = ctx;
+
+    postbag__link_note_subscribed(&e->inbound, generation);
+    ring(e);
+}
+
 static void set_events(struct engine *e)
 {
     e->outbound_events = (struct postbag_transport_events){.ctx = e,
         .up = outbound_up,
         .lost = outbound_lost,
         .settled = outbound_settled,
-        .arrived = outbound_arrived};
+        .arrived = outbound_arrived,
+        .subscribed = outbound_subscribed};
     e->inbound_events = (struct postbag_transport_events){.ctx = e,
         .up = inbound_up,
         .lost = inbound_lost,
         .settled = inbound_settled,
-        .arrived = inbound_arrived};
+        .arrived = inbound_arrived,
+        .subscribed = inbound_subscribed};
 }
 
 /* ---- opening ---- */
@@ -119,6 +136,7 @@ static void init_links(struct engine *e)
         .stable_ms = c->stable_ms,
         .start_jitter_ms = c->start_jitter_ms,
         .first_server_s = c->first_server_s,
+        .ack_timeout_ms = c->ack_timeout_ms,
     };
 
     set_events(e);

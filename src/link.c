@@ -9,7 +9,6 @@
 
 enum { SLOW_MS = 60000, STEP_MS = 60000, LEAVE_US = 5000000 };
 enum { DAY_S = 86400, WARN_DAYS = 30 };
-enum { HINT_NONE, HINT_GONE, HINT_BACK };
 
 void postbag__link_init(struct link *l, const struct postbag_port *port,
     const struct log *log, struct postbag_transport *transport,
@@ -25,6 +24,7 @@ void postbag__link_init(struct link *l, const struct postbag_port *port,
     l->state = LINK_OFF;
     atomic_init(&l->up_generation, 0);
     atomic_init(&l->lost_generation, 0);
+    atomic_init(&l->subscribed_generation, 0);
     atomic_init(&l->hint, HINT_NONE);
     atomic_init(&l->renew, 0);
 }
@@ -297,6 +297,7 @@ static enum link_change take_up(struct link *l, int64_t now_us)
     l->server = l->info.server;
     l->up_us = now_us;
     l->hold_us = 0; /* there is a network */
+    l->suback_us = 0;
     l->proved = 0;
     l->was_used = 0;
     l->has_learned = 0;
@@ -310,6 +311,45 @@ static enum link_change take_up(struct link *l, int64_t now_us)
     tell_end(l, "our", l->info.own_certificate_end_s);
     tell_end(l, "the broker's", l->info.server_certificate_end_s);
     return LINK_CAME_UP;
+}
+
+/* ---- answers that do not come ---- */
+
+/* Of connect_timeout_ms or ack_timeout_ms. */
+static enum link_change give_up(struct link *l, int64_t now_us,
+    const char *what, uint32_t limit_ms, const char *option)
+{
+    char why[80];
+
+    (void)snprintf(why, sizeof(why), "no %s within %lu ms (%s)", what,
+        (unsigned long)limit_ms, option);
+    postbag__link_fail(l, now_us, why);
+    return LINK_WENT_DOWN;
+}
+
+void postbag__link_subscribe(
+    struct link *l, int64_t now_us, const char *const *filters, size_t count)
+{
+    l->was_used = 1;
+    l->suback_us = now_us + ms(l->options.ack_timeout_ms);
+    if (l->transport->ops->subscribe(l->transport, filters, count) !=
+        POSTBAG_OK)
+        postbag__link_fail(l, now_us, "the subscription failed");
+}
+
+/* A connection without its subscriptions looks well and brings no command. */
+static enum link_change await_suback(struct link *l, int64_t now_us)
+{
+    if (atomic_load(&l->subscribed_generation) == l->generation) {
+        l->suback_us = 0;
+        l->proved = 1; /* there may be no command for weeks */
+        tell(l, "subscribed");
+        return LINK_SAME;
+    }
+    if (now_us < l->suback_us)
+        return LINK_SAME;
+    return give_up(
+        l, now_us, "SUBACK", l->options.ack_timeout_ms, "ack_timeout_ms");
 }
 
 /* ---- up ---- */
@@ -361,17 +401,6 @@ void postbag__link_leave(struct link *l, int64_t now_us)
 
 /* ---- the step ---- */
 
-static enum link_change give_up(struct link *l, int64_t now_us)
-{
-    char why[80];
-
-    (void)snprintf(why, sizeof(why),
-        "no connection within %lu ms (connect_timeout_ms)",
-        (unsigned long)l->options.connect_timeout_ms);
-    postbag__link_fail(l, now_us, why);
-    return LINK_WENT_DOWN;
-}
-
 enum link_change postbag__link_step(struct link *l, int64_t now_us)
 {
     int busy = l->state == LINK_CONNECTING || l->state == LINK_UP;
@@ -388,15 +417,25 @@ enum link_change postbag__link_step(struct link *l, int64_t now_us)
         atomic_load(&l->up_generation) == l->generation)
         return take_up(l, now_us);
     if (l->state == LINK_CONNECTING && now_us >= l->next_us)
-        return give_up(l, now_us);
+        return give_up(l, now_us, "connection", l->options.connect_timeout_ms,
+            "connect_timeout_ms");
     if (l->state == LINK_UP && !l->is_leaving && now_us >= leave_us(l))
         begin_to_leave(l, now_us);
+    if (l->state == LINK_UP && l->suback_us != 0)
+        return await_suback(l, now_us);
     if (l->state != LINK_WAITING)
         return LINK_SAME;
     follow_clock(l, now_us);
     if (now_us >= next_try(l))
         connect_now(l, now_us);
     return LINK_SAME;
+}
+
+static int64_t up_deadline(const struct link *l)
+{
+    int64_t at_us = l->is_leaving ? l->next_us : leave_us(l);
+
+    return l->suback_us != 0 && l->suback_us < at_us ? l->suback_us : at_us;
 }
 
 int64_t postbag__link_deadline(const struct link *l)
@@ -407,7 +446,7 @@ int64_t postbag__link_deadline(const struct link *l)
     case LINK_CONNECTING:
         return l->next_us;
     case LINK_UP:
-        return l->is_leaving ? l->next_us : leave_us(l);
+        return up_deadline(l);
     case LINK_OFF:
         break;
     }
@@ -428,33 +467,4 @@ void postbag__link_stop(struct link *l)
     if (l->state == LINK_UP || l->state == LINK_CONNECTING)
         l->transport->ops->disconnect(l->transport, 0);
     l->state = LINK_OFF;
-}
-
-/* ---- any thread ---- */
-
-void postbag__link_note_up(
-    struct link *l, uint32_t generation, const struct postbag_link *info)
-{
-    l->up_info = *info;
-    atomic_store(&l->up_generation, generation);
-}
-
-void postbag__link_note_lost(
-    struct link *l, uint32_t generation, int err, int reason, const char *text)
-{
-    l->lost.err = err;
-    l->lost.reason = reason;
-    (void)snprintf(l->lost.text, sizeof(l->lost.text), "%s",
-        text == NULL ? postbag_error_text(err) : text);
-    atomic_store(&l->lost_generation, generation);
-}
-
-void postbag__link_note_hint(struct link *l, int is_up)
-{
-    atomic_store(&l->hint, is_up ? HINT_BACK : HINT_GONE);
-}
-
-void postbag__link_note_renewal(struct link *l)
-{
-    atomic_store(&l->renew, 1);
 }

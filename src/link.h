@@ -20,13 +20,14 @@
 #include "verdict.h"
 
 enum link_state { LINK_OFF, LINK_WAITING, LINK_CONNECTING, LINK_UP };
+enum link_hint { HINT_NONE, HINT_GONE, HINT_BACK };
 enum link_change { LINK_SAME, LINK_CAME_UP, LINK_WENT_DOWN };
 
 struct link_options {
     const char *name; /* "outbound", "inbound": for the log */
     uint32_t connect_timeout_ms, reconnect_base_ms, reconnect_cap_ms;
     uint32_t stable_ms, start_jitter_ms, session_expiry_s, receive_max;
-    uint32_t max_packet, first_server_s;
+    uint32_t max_packet, first_server_s, ack_timeout_ms;
 };
 
 struct link {
@@ -50,8 +51,9 @@ struct link {
     int has_learned;   /* EAGAIN: the same, with what the transport learned */
     int is_leaving;    /* of its own will: take nothing new */
     int is_renewing;   /* for the same server, not for the first */
-    int proved;        /* a PUBACK came, or we subscribed, since then */
-    int was_used;      /* a message was sent since then */
+    int64_t suback_us; /* until then the SUBACK must come; 0: none is due */
+    int proved;        /* a PUBACK or all SUBACKs came since then */
+    int was_used;      /* a message or a SUBSCRIBE was sent since then */
     struct postbag_link info;
     enum link_verdict verdict; /* of the last failure */
     char error[280];           /* of the last failure */
@@ -63,7 +65,7 @@ struct link {
         int err, reason;
         char text[240];
     } lost;
-    atomic_uint up_generation, lost_generation;
+    atomic_uint up_generation, lost_generation, subscribed_generation;
     atomic_int hint, renew;
 };
 
@@ -83,6 +85,9 @@ void postbag__link_fail(struct link *l, int64_t now_us, const char *why);
 /* is_leaving, and nothing is in flight or next_us has passed: DISCONNECT and
  * try the first server, or the same; then as after LINK_WENT_DOWN. */
 void postbag__link_leave(struct link *l, int64_t now_us);
+/* It came up: ask for these filters, and expect the broker's answer. */
+void postbag__link_subscribe(
+    struct link *l, int64_t now_us, const char *const *filters, size_t count);
 /* End it for good, with a DISCONNECT. */
 void postbag__link_stop(struct link *l);
 
@@ -91,6 +96,7 @@ void postbag__link_note_up(
     struct link *l, uint32_t generation, const struct postbag_link *info);
 void postbag__link_note_lost(
     struct link *l, uint32_t generation, int err, int reason, const char *text);
+void postbag__link_note_subscribed(struct link *l, uint32_t generation);
 /* The network is back (1) or gone (0).  Any thread, signal handlers too. */
 void postbag__link_note_hint(struct link *l, int is_up);
 /* Connect anew, with what the files and callbacks hold now.  As hints. */

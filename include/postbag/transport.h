@@ -86,6 +86,8 @@ struct postbag_transport_events {
        again; no further message of this connection is handed up. */
     int (*arrived)(
         void *ctx, uint32_t generation, const struct postbag_frame *f);
+    /* The broker granted every filter of subscribe, QoS 1 or more. */
+    void (*subscribed)(void *ctx, uint32_t generation);
 };
 
 struct postbag_connect {
@@ -112,8 +114,9 @@ struct postbag_transport_ops {
        frame can never be sent), ENOMEM. */
     int (*send)(struct postbag_transport *t, const struct postbag_frame *f,
         uint32_t token);
-    /* Ask for messages of these filters, QoS 1.  A refusal is reported as
-       lost (EREFUSED). */
+    /* Ask for messages of these filters, QoS 1, once per connection.  The
+       answer is reported: subscribed, or lost (EREFUSED).  That none comes is
+       for the engine to notice. */
     int (*subscribe)(
         struct postbag_transport *t, const char *const *filters, size_t count);
     /* End the connection.  abort 0: with a DISCONNECT; 1: just hang up, the

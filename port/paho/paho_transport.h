@@ -121,6 +121,7 @@ struct paho {
     pthread_mutex_t lock; /* guards what follows */
     enum link_state state;
     int fd;             /* our own descriptor of Paho's socket, or -1 */
+    size_t ungranted;   /* filters whose SUBACK has not come */
     unsigned is_shut;   /* fd was shut down: nothing is handed up any more */
     unsigned is_traced; /* takes part in the trace of socket.c */
     struct slot *free_slots;

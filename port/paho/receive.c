@@ -163,16 +163,27 @@ static void refused(struct paho *t, int reason)
 }
 
 /* QoS 0 would lose commands without a trace: as good as a refusal. */
+static void granted(struct paho *t, int qos)
+{
+    if (qos < 1) {
+        refused(t, qos);
+        return;
+    }
+    pthread_mutex_lock(&t->lock);
+    unsigned is_last = --t->ungranted == 0;
+    pthread_mutex_unlock(&t->lock);
+    if (is_last)
+        t->up->subscribed(t->up->ctx, t->generation);
+}
+
 static void on_granted(void *ctx, MQTTAsync_successData *d)
 {
-    if (d->alt.qos < 1)
-        refused(ctx, d->alt.qos);
+    granted(ctx, d->alt.qos);
 }
 
 static void on_granted5(void *ctx, MQTTAsync_successData5 *d)
 {
-    if ((int)d->reasonCode < 1)
-        refused(ctx, (int)d->reasonCode);
+    granted(ctx, (int)d->reasonCode);
 }
 
 /* Other codes: the connection died, which is reported by itself. */
@@ -207,6 +218,9 @@ int postbag__paho_subscribe(
     int err = check_up(t);
     if (err != POSTBAG_OK)
         return err;
+    pthread_mutex_lock(&t->lock);
+    t->ungranted = count;
+    pthread_mutex_unlock(&t->lock);
     for (size_t i = 0; i < count; i++) {
         MQTTAsync_responseOptions r = MQTTAsync_responseOptions_initializer;
         r.context = t;

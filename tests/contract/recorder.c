@@ -74,6 +74,15 @@ static int on_arrived(
     return answer;
 }
 
+static void on_subscribed(void *ctx, uint32_t generation)
+{
+    struct recorder *r = ctx;
+    begin(r);
+    r->subscribed++;
+    r->subscribed_generation = generation;
+    end(r);
+}
+
 void recorder_init(struct recorder *r)
 {
     pthread_condattr_t clock;
@@ -84,6 +93,7 @@ void recorder_init(struct recorder *r)
         .lost = on_lost,
         .settled = on_settled,
         .arrived = on_arrived,
+        .subscribed = on_subscribed,
     };
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&clock);

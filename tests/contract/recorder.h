@@ -40,6 +40,9 @@ struct recorder {
     int lost_reason;
     char lost_text[400];
 
+    unsigned subscribed;
+    uint32_t subscribed_generation;
+
     unsigned settled;
     uint32_t order[RECORDER_TOKENS];
     struct outcome outcomes[RECORDER_TOKENS];

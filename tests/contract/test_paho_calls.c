@@ -7,6 +7,7 @@
  * come on Paho's.
  */
 #include <MQTTAsync.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -33,7 +34,8 @@ static struct {
     unsigned sends;
     MQTTAsync_messageArrived *on_message;
     MQTTAsync_deliveryComplete *on_delivery;
-    atomic_uint messages, zeros; /* calls of on_message, and its zeros */
+    atomic_uint messages, zeros;      /* calls of on_message, and its zeros */
+    atomic_uint busy, ends, overlaps; /* see enter */
 } seen;
 
 /* ---- between the port and Paho ------------------------------------------- */
@@ -58,14 +60,39 @@ int __real_MQTTAsync_send(MQTTAsync handle, const char *topic, int len,
 int __wrap_MQTTAsync_send(MQTTAsync handle, const char *topic, int len,
     const void *payload, int qos, int retained, MQTTAsync_responseOptions *r);
 
+void __real_MQTTAsync_destroy(MQTTAsync *handle);
+void __wrap_MQTTAsync_destroy(MQTTAsync *handle);
+
+/* Paho makes or ends a handle; it must not do two at a time. */
+static void enter(void)
+{
+    atomic_fetch_add(&seen.overlaps, atomic_fetch_add(&seen.busy, 1) != 0);
+}
+
+static void leave(void)
+{
+    atomic_fetch_sub(&seen.busy, 1);
+}
+
 int __wrap_MQTTAsync_createWithOptions(MQTTAsync *handle, const char *uri,
     const char *client_id, int persistence, void *context,
     MQTTAsync_createOptions *o)
 {
+    enter();
     seen.persistence = persistence;
     seen.create = *o;
-    return __real_MQTTAsync_createWithOptions(
+    int rc = __real_MQTTAsync_createWithOptions(
         handle, uri, client_id, persistence, context, o);
+    leave();
+    return rc;
+}
+
+void __wrap_MQTTAsync_destroy(MQTTAsync *handle)
+{
+    enter();
+    __real_MQTTAsync_destroy(handle);
+    leave();
+    atomic_fetch_add(&seen.ends, 1);
 }
 
 int __wrap_MQTTAsync_connect(
@@ -276,10 +303,19 @@ static int on_arrived(
     return c->below.arrived(c->below.ctx, generation, f);
 }
 
+static void on_subscribed(void *ctx, uint32_t generation)
+{
+    struct caller *c = ctx;
+
+    call_down(c, UINT32_MAX);
+    c->below.subscribed(c->below.ctx, generation);
+}
+
 static void test_paho_calls_events_come_without_a_lock(void **state)
 {
     struct rig *rig = *state;
     struct caller c = {.rig = rig, .below = rig->r.events};
+    const char *filter = "rig/in";
 
     rig->r.events = (struct postbag_transport_events){
         .ctx = &c,
@@ -287,9 +323,13 @@ static void test_paho_calls_events_come_without_a_lock(void **state)
         .lost = on_lost,
         .settled = on_settled,
         .arrived = on_arrived,
+        .subscribed = on_subscribed,
     };
     rig->connect.session_expiry_s = 60;
     rig_up(rig);
+    assert_int_equal(
+        rig->transport->ops->subscribe(rig->transport, &filter, 1), POSTBAG_OK);
+    assert_true(recorder_wait(&rig->r, &rig->r.subscribed, 1));
     broker_tell(rig->broker, "publish rig/in one");
     assert_true(recorder_wait(&rig->r, &rig->r.arrivals, 1));
     assert_true(recorder_wait(&rig->r, &rig->r.settled, 3));
@@ -297,6 +337,47 @@ static void test_paho_calls_events_come_without_a_lock(void **state)
     assert_true(recorder_wait(&rig->r, &rig->r.losts, 1));
     rig_disconnect(rig, 0);
     assert_true(atomic_load(&c.calls) >= 5);
+}
+
+/* ---- handles ------------------------------------------------------------- */
+
+enum { CYCLES = 5 };
+
+/* On two threads: nothing of cmocka here. */
+static void *make_and_end(void *ctx)
+{
+    struct rig *rig = ctx;
+
+    for (unsigned i = 0; i < CYCLES; i++) {
+        rig->connect.generation++;
+        if (rig->transport->ops->connect(
+                rig->transport, &rig->connect, &rig->r.events) == POSTBAG_OK)
+            rig->transport->ops->disconnect(rig->transport, 1);
+    }
+    return NULL;
+}
+
+static struct rig *make_transport(struct rig *rig)
+{
+    rig_up(rig);
+    rig_disconnect(rig, 0);
+    recorder_open(&rig->r);
+    return rig;
+}
+
+static void test_paho_calls_one_handle_at_a_time_is_made_or_ended(void **state)
+{
+    struct rig *one = make_transport(*state);
+    struct rig *two = make_transport(rig_fake(NULL));
+    pthread_t thread;
+    int rc = pthread_create(&thread, NULL, make_and_end, two);
+
+    assert_int_equal(rc, 0);
+    (void)make_and_end(one);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    rig_free(two);
+    assert_int_equal(atomic_load(&seen.ends), 2 + 2 * CYCLES);
+    assert_int_equal(atomic_load(&seen.overlaps), 0);
 }
 
 static int set_up(void **state)
@@ -316,6 +397,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_paho_calls_messages_are_never_left_to_paho),
     TEST(test_paho_calls_print_nothing),
     TEST(test_paho_calls_events_come_without_a_lock),
+    TEST(test_paho_calls_one_handle_at_a_time_is_made_or_ended),
 };
 
 int main(void)

@@ -120,7 +120,10 @@ static void test_paho_subscribe_asks_for_qos1(void **state)
         rig->transport->ops->subscribe(rig->transport, filters, 2), POSTBAG_OK);
     assert_true(broker_wait(rig->broker, "topic=a/+ qos=1", 1));
     assert_true(broker_wait(rig->broker, "topic=b/# qos=1", 1));
+    assert_true(recorder_wait(&rig->r, &rig->r.subscribed, 1));
+    assert_int_equal(rig->r.subscribed_generation, rig->connect.generation);
     rig_settle(rig, "x", 0, POSTBAG_OK, 0);
+    assert_int_equal(rig->r.subscribed, 1);
     assert_int_equal(rig->r.losts, 0);
 }
 
@@ -135,6 +138,20 @@ static void refuse_subscription(
     assert_true(recorder_wait(&rig->r, &rig->r.losts, 1));
     assert_int_equal(rig->r.lost_err, POSTBAG_EREFUSED);
     assert_int_equal(rig->r.lost_reason, reason);
+}
+
+/* The SUBACK of one of two filters is held back, PUBACKs are not. */
+static void test_paho_subscribe_granted_in_part_is_not_subscribed(void **state)
+{
+    const char *const filters[] = {"a/+", "b/#"};
+    struct rig *rig = rig_again(state, "subsilent=b/#");
+    rig_up(rig);
+    assert_int_equal(
+        rig->transport->ops->subscribe(rig->transport, filters, 2), POSTBAG_OK);
+    assert_true(broker_wait(rig->broker, "topic=b/# qos=1", 1));
+    rig_settle(rig, "x", 0, POSTBAG_OK, 0);
+    assert_int_equal(rig->r.subscribed, 0);
+    assert_int_equal(rig->r.losts, 0);
 }
 
 static void test_paho_subscribe_refused_is_lost(void **state)
@@ -170,6 +187,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_paho_send_too_long_a_property_is_einval),
     TEST(test_paho_arrived_v5_has_the_properties),
     TEST(test_paho_subscribe_asks_for_qos1),
+    TEST(test_paho_subscribe_granted_in_part_is_not_subscribed),
     TEST(test_paho_subscribe_refused_is_lost),
     TEST(test_paho_subscribe_v3_refused_is_lost),
     TEST(test_paho_subscribe_granted_qos0_is_lost),

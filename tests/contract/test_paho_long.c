@@ -82,6 +82,15 @@ static void cycle(struct rig *rig, unsigned i, unsigned is_cut_by_broker)
     rig_disconnect(rig, i % 2 == 0);
 }
 
+/* Paho leaves 56 bytes of OpenSSL's behind each time that it begins anew,
+   over TCP as well, and none without its TLS variant: README.md beside the
+   port.  The rest is what the heap's holes make of it. */
+#ifdef POSTBAG_WITH_TLS
+enum { TCP_MOST = 128, TLS_MOST = 600 };
+#else
+enum { TCP_MOST = 64 };
+#endif
+
 static void run_cycles(
     struct rig *rig, unsigned is_cut_by_broker, long most_growth)
 {
@@ -108,7 +117,7 @@ static void run_cycles(
 
 static void test_paho_cut_cycles_leak_nothing(void **state)
 {
-    run_cycles(begin(state, broker_start_fake(NULL)), 1, 512);
+    run_cycles(begin(state, broker_start_fake(NULL)), 1, TCP_MOST);
 }
 
 #ifdef POSTBAG_WITH_TLS
@@ -131,7 +140,7 @@ static void test_paho_tls_cycles_leak_nothing(void **state)
     rig->config.ca_file = ca;
     rig->config.cert_file = cert;
     rig->config.key_file = key;
-    run_cycles(rig, 0, 2048);
+    run_cycles(rig, 0, TLS_MOST);
 }
 #endif
 

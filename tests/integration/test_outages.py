@@ -159,6 +159,15 @@ class Silence(ScriptedBroker):
         self.fake.tell("set silent=")
         self.check_delivered(20)
 
+    def test_silence_after_subscribe_ends_by_the_suback_timeout(self):
+        self.start("subsilent=cmd", words=(
+            *QUICK, "ack_timeout_ms=2000", "commands=cmd"))
+        self.relay.wait_err("inbound link: no SUBACK within 2000 ms")
+        self.fake.tell("set subsilent=")
+        self.relay.wait_err("inbound link: subscribed")
+        self.own.put("not held up")
+        self.check_delivered(1)
+
     def test_silence_with_nothing_to_send_ends_by_keep_alive(self):
         self.start("silent=1", words=(*QUICK, "keepalive_s=5"))
         self.relay.wait_err("outbound link: the connection was lost")

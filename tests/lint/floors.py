@@ -18,6 +18,7 @@ SAME_FLOOR = {
     "db_open": ["db"],
     "envelope_json": ["envelope"],
     "db_wal": ["db"],
+    "link_note": ["link"],
     "sender": ["lease"],
     "sender_fill": ["sender"],
     "sender_settle": ["sender"],
@@ -31,6 +32,9 @@ SAME_FLOOR = {
 # Which files see SQLite's header, and which its codes.
 SQLITE_HEADER = ["src/db.c", "src/db_codes.c", "src/db_open.c", "src/db_wal.c"]
 SQLITE_CODES = SQLITE_HEADER
+
+# Which file calls a transport's send, on the engine's thread.
+SENDER = "src/sender_fill.c"
 
 # Which files may call the allocator.
 ALLOCATOR = ["src/mem.c"]

@@ -170,6 +170,18 @@ def paho_traps(tree):
                    f"{match.group()}: see port/paho/README.md")
 
 
+def one_sender(tree):
+    """Two threads that send may crash Paho: all sends come from one place."""
+    for source in tree.c_files:
+        if not source.path.startswith("src/"):
+            continue
+        if source.path == floors.SENDER:
+            continue
+        for match in re.finditer(r"->\s*send\s*\(", source.code):
+            yield (source.path, source.line_of(match.start()),
+                   f"only {floors.SENDER} sends")
+
+
 def unit_test(tree):
     """Each file of src/ has a test of its own: tests/unit/test_<file>.c"""
     for source in tree.c_files:
@@ -293,7 +305,7 @@ def licence_line(tree):
 
 ALL = [
     floor_said, floor_drawn, floor_includes, core_includes, outer_includes,
-    sqlite_header, sqlite_codes, paho_header, paho_traps, unit_test,
+    sqlite_header, sqlite_codes, paho_header, paho_traps, one_sender, unit_test,
     public_names, banned_calls, allocator_calls, function_length, file_length,
     line_length, error_codes, board_values, leftovers, licence_line,
 ]

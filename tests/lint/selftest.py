@@ -75,6 +75,12 @@ BAD = {
          "tests/x.c": "int e = d->packet_type;\n"},
         [("port/paho/send.c", 2), ("port/paho/send.c", 3),
          ("port/paho/paho.c", 1)]),
+    "one_sender": (
+        {"src/sender_fill.c": "int a = t->ops->send(t, f, 1);\n",
+         "src/worker.c": "int a = x->sends(1);\n"
+                         "int b = t->ops->send(t, f, 1);\n",
+         "tests/x.c": "int c = t->ops->send(t, f, 1);\n"},
+        [("src/worker.c", 2)]),
     "unit_test": (
         {"src/db.c": SPDX, "src/db.h": SPDX, "src/mem.h": SPDX,
          "src/writer.c": SPDX, "src/cli/main.c": SPDX,

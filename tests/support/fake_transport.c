@@ -215,6 +215,8 @@ static int fake_subscribe(
 
     demand(t->is_up && filters != NULL && count > 0, "subscribe to nothing");
     t->subscribes++;
+    if (t->subscribe_err == POSTBAG_OK && !t->is_suback_kept_back)
+        t->up->subscribed(t->up->ctx, t->connect.generation);
     return t->subscribe_err;
 }
 

@@ -45,7 +45,8 @@ struct fake_transport {
     int send_err;
     unsigned send_accepts;
     int subscribe_err;
-    int check_err; /* what check answers */
+    int is_suback_kept_back; /* subscribe is not answered */
+    int check_err;           /* what check answers */
     /* auto_settle: each send settles at once, as reason says (0: PUBACK of
        success), or as refuse_reason where its topic is refuse_topic. */
     int auto_settle;

@@ -30,6 +30,7 @@ Settings, at the start or later by a line "set key=value" on standard input
   discafter=N:RC    send DISCONNECT with RC at its Nth PUBLISH (MQTT 5)
   words=TEXT        Reason String of a DISCONNECT, of one word
   subrefuse=RC      answer SUBSCRIBE with this code
+  subsilent=FILTER  never answer SUBSCRIBE of this filter
 
 At the start only, TLS with files beside LOG:
 
@@ -401,6 +402,8 @@ class Connection:
         topic, options = r.text(), r.number(1)
         code = int(self.setting("subrefuse", str(options & 3)), 0)
         self.log(f"< SUBSCRIBE mid={mid} topic={topic} qos={options & 3}")
+        if topic == self.setting("subsilent"):
+            return
         none = b"\0" if self.version == 5 else b""
         self.send(SUBACK, 0, struct.pack(">H", mid) + none + bytes([code]))
 

@@ -122,6 +122,18 @@ static void check_text(const struct option *o)
     free(text);
 }
 
+/* With one in flight Paho's sender may oversleep by a second: DESIGN.md. */
+static void test_config_window_of_fewer_than_16_is_refused(void **state)
+{
+    struct postbag_config from = least();
+    struct postbag_config c;
+
+    (void)state;
+    from.window = 15;
+    assert_int_equal(postbag__config_copy(&c, &from, NULL), POSTBAG_EINVAL);
+    postbag__config_free(&c);
+}
+
 static void test_config_each_range_is_kept(void **state)
 {
     (void)state;
@@ -254,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config_zero_means_the_default),
         cmocka_unit_test(test_config_each_range_is_kept),
+        cmocka_unit_test(test_config_window_of_fewer_than_16_is_refused),
         cmocka_unit_test(test_config_defaults_are_within_their_ranges),
         cmocka_unit_test(test_config_texts_are_copies),
         cmocka_unit_test(test_config_without_its_parts_is_refused),

@@ -18,6 +18,42 @@ static void test_postbag_failed_subscription_is_tried_again(void **state)
     assert_true(d->in->is_up);
 }
 
+/* Up and silent: no command would ever come. */
+static void test_postbag_subscription_without_an_answer_is_left(void **state)
+{
+    struct desk *d = *state;
+
+    add_inbound(d);
+    d->in->is_suback_kept_back = 1;
+    d->c.ack_timeout_ms = 5000;
+    open_with_commands(d);
+    step_ms(d, 6000);
+    assert_int_equal(d->in->aborts, 1);
+    assert_true(d->in->connects <= 2);
+    d->in->is_suback_kept_back = 0;
+    step_ms(d, 300 * 1000);
+    assert_true(d->in->is_up);
+    unsigned connects = d->in->connects;
+    step_ms(d, 300 * 1000);
+    assert_int_equal(d->in->connects, connects);
+}
+
+/* However long such a broker keeps the connection, it is not called stable. */
+static void test_postbag_subscriptions_unanswered_make_the_link_slow(
+    void **state)
+{
+    struct desk *d = *state;
+
+    add_inbound(d);
+    d->in->is_suback_kept_back = 1;
+    d->c.stable_ms = 2000;
+    d->c.ack_timeout_ms = 5000;
+    d->sim.random_byte = 0xff; /* the longest waits: 1, 2, 4, ... s */
+    open_with_commands(d);
+    step_ms(d, 600 * 1000);
+    assert_in_range(d->in->connects, 3, 20);
+}
+
 /* Else an inbound link that breaks once a day would wait longer each day. */
 static void test_postbag_inbound_backoff_restarts_without_commands(void **state)
 {
@@ -126,6 +162,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_IN(test_postbag_failed_subscription_is_tried_again),
+        TEST_IN(test_postbag_subscription_without_an_answer_is_left),
+        TEST_IN(test_postbag_subscriptions_unanswered_make_the_link_slow),
         TEST_IN(test_postbag_inbound_backoff_restarts_without_commands),
         TEST_IN(test_postbag_hint_that_the_network_is_back_connects_both),
         TEST_IN(test_postbag_hint_that_the_network_is_gone_holds_both),
