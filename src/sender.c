@@ -73,7 +73,7 @@ void postbag__sender_link_up(struct sender *s, int64_t now_us)
         most = s->link->info.receive_max;
     s->allowed = most;
     s->pause_us = 0;
-    s->progress_us = now_us;
+    postbag__patience_restart(&s->patience, now_us);
     postbag__window_restart(&s->window, s->link->generation);
 }
 
@@ -194,13 +194,34 @@ int64_t postbag__sender_take_settled(struct sender *s)
 
 /* ---- questions ---- */
 
-const char *postbag__sender_gives_up(const struct sender *s, int64_t now_us)
+static int64_t ack_timeout_us(const struct sender *s)
 {
-    int64_t patience_us = (int64_t)s->options.ack_timeout_ms * 1000;
+    return (int64_t)s->options.ack_timeout_ms * 1000;
+}
+
+static const uint64_t *bytes_taken(const struct sender *s, uint64_t *taken)
+{
+    const struct postbag_transport_ops *ops = s->link->transport->ops;
+
+    if (ops->struct_size < offsetof(struct postbag_transport_ops, transfers) +
+                               sizeof(ops->transfers) ||
+        ops->transfers == NULL)
+        return NULL;
+    return ops->transfers(s->link->transport, taken) ? taken : NULL;
+}
+
+const char *postbag__sender_gives_up(struct sender *s, int64_t now_us)
+{
+    int64_t wait_us = ack_timeout_us(s);
+    uint64_t taken;
 
     if (s->is_confused)
         return "the broker finds our packet id in use (0x91)";
-    if (s->window.used > 0 && now_us - s->progress_us >= patience_us)
+    if (s->window.used == 0 ||
+        now_us < postbag__patience_deadline(&s->patience, wait_us))
+        return NULL;
+    if (postbag__patience_is_over(
+            &s->patience, now_us, wait_us, bytes_taken(s, &taken)))
         return "no PUBACK in time";
     return NULL;
 }
@@ -238,7 +259,7 @@ int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us)
         return now_us;
     if (s->window.used > 0)
         at = earlier(
-            at, s->progress_us + (int64_t)s->options.ack_timeout_ms * 1000);
+            at, postbag__patience_deadline(&s->patience, ack_timeout_us(s)));
     if (s->held_due_ms != INT64_MAX)
         at = earlier(at, later(s->held_due_ms * 1000, not_before));
     return at;

@@ -20,6 +20,7 @@
 #include "link.h"
 #include "mailbox.h"
 #include "outbox_store.h"
+#include "patience.h"
 #include "profile.h"
 #include "window.h"
 
@@ -46,20 +47,20 @@ struct sender {
     struct window window;
     struct arena row_arena;
     struct held_stats held_stats;
-    int64_t newest;         /* seq, as last read */
-    uint32_t allowed;       /* window now: Receive Maximum, throttling */
-    int64_t pause_us;       /* throttled: send nothing before */
-    int64_t unsaved_us;     /* when the first unsaved ack came; 0: none */
-    int64_t progress_us;    /* last PUBACK or first send */
-    int64_t held_due_ms;    /* next held row; INT64_MAX: none */
-    int64_t retry_us;       /* the database was busy or failed: not before */
-    int again;              /* a pass ended early: there is more to do now */
-    int is_confused;        /* a PUBACK said that our packet id is in use */
-    int64_t unreported;     /* rows settled and saved, for the housekeeper */
-    uint32_t newly_dead;    /* not told yet */
-    char last_dead[160];    /* why the last of them is */
-    uint32_t delivered;     /* since start, for the live state */
-    int64_t last_puback_ms; /* wall */
+    int64_t newest;           /* seq, as last read */
+    uint32_t allowed;         /* window now: Receive Maximum, throttling */
+    int64_t pause_us;         /* throttled: send nothing before */
+    int64_t unsaved_us;       /* when the first unsaved ack came; 0: none */
+    struct patience patience; /* with the broker's PUBACKs */
+    int64_t held_due_ms;      /* next held row; INT64_MAX: none */
+    int64_t retry_us;         /* the database was busy or failed: not before */
+    int again;                /* a pass ended early: there is more to do now */
+    int is_confused;          /* a PUBACK said that our packet id is in use */
+    int64_t unreported;       /* rows settled and saved, for the housekeeper */
+    uint32_t newly_dead;      /* not told yet */
+    char last_dead[160];      /* why the last of them is */
+    uint32_t delivered;       /* since start, for the live state */
+    int64_t last_puback_ms;   /* wall */
 };
 
 POSTBAG_CHECK int postbag__sender_init(struct sender *s);
@@ -96,7 +97,7 @@ POSTBAG_CHECK int postbag__sender_bury(
 
 /* Why the connection must end: no PUBACK for too long, ...  NULL: it must not.
  */
-const char *postbag__sender_gives_up(const struct sender *s, int64_t now_us);
+const char *postbag__sender_gives_up(struct sender *s, int64_t now_us);
 /* Rows wait to be sent or settled. */
 int postbag__sender_has_work(const struct sender *s);
 /* Rows settled and saved since the last call. */

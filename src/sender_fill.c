@@ -169,7 +169,7 @@ static int send_row(
     if (slot == NULL)
         return POSTBAG_EAGAIN;
     if (s->window.used == 1)
-        s->progress_us = p->now_us;
+        postbag__patience_restart(&s->patience, p->now_us);
     slot->seq = row->seq;
     slot->lane = (uint8_t)p->lane;
     slot->is_held = (uint8_t)is_held;

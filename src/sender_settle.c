@@ -251,7 +251,7 @@ int postbag__sender_settle(
         return POSTBAG_OK; /* an answer of an older connection */
     slot = *taken;
     postbag__window_give_back(&s->window, taken);
-    s->progress_us = now_us;
+    postbag__patience_restart(&s->patience, now_us);
     if (letter->err == POSTBAG_OK)
         note_puback(s);
     else if (says_nothing_of_the_row(letter)) {

@@ -129,6 +129,11 @@ struct postbag_transport_ops {
        EINVAL: no; why names option and rule.  Called by postbag_open. */
     int (*check)(struct postbag_transport *t, const struct postbag_profile *p,
         struct postbag_fault *why);
+    /* May be NULL.  1: bytes still wait for the peer to take them, and it has
+       taken *taken of this connection so far.  0: none wait, or it is not
+       known.  So a large message on a slow link is told from a broker that is
+       silent.  Does not block. */
+    int (*transfers)(struct postbag_transport *t, uint64_t *taken);
 };
 
 /* First member of every implementation. */

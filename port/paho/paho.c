@@ -214,6 +214,7 @@ static const struct postbag_transport_ops ops = {
     .disconnect = disconnect_link,
     .destroy = destroy_transport,
     .check = postbag__paho_check,
+    .transfers = postbag__paho_transfers,
 };
 
 int postbag_paho_new(struct postbag_transport **out,

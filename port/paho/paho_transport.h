@@ -16,6 +16,7 @@
  *   socket.c   which socket a handle has, and hanging it up
  *   sigpipe.c  writes to dead sockets end nobody
  *   send.c     PUBLISH and what became of it
+ *   transfer.c what the peer has taken of it
  *   receive.c  SUBSCRIBE and messages
  *
  * One Paho handle lives from connect to disconnect and is never used again:
@@ -256,6 +257,9 @@ int postbag__paho_socket_ready(struct paho *t);
 /* Nothing leaves on this connection any more, above all no PUBACK. */
 void postbag__paho_socket_shut(struct paho *t);
 void postbag__paho_socket_close(struct paho *t);
+
+/* transfer.c */
+int postbag__paho_transfers(struct postbag_transport *base, uint64_t *taken);
 
 /* send.c */
 void postbag__paho_slots_init(struct paho *t);

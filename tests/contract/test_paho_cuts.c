@@ -184,6 +184,24 @@ static void test_paho_ends_within_floods_lose_nothing(void **state)
 
 /* Paho's thread writes while we wait a little between sends, until the buffers
    of both ends are full; it must not become a queue in memory instead. */
+static int transfers(struct rig *rig, uint64_t *taken)
+{
+    return rig->transport->ops->transfers(rig->transport, taken);
+}
+
+static void test_paho_all_taken_transfers_nothing(void **state)
+{
+    struct rig *rig = begin(state);
+    uint64_t taken = 0;
+    up(rig);
+    rig_settle(rig, "x", 0, POSTBAG_OK, 0);
+    /* the PUBACK carried TCP's acknowledgement of the PUBLISH */
+    assert_int_equal(transfers(rig, &taken), 0);
+    assert_true(taken > 0);
+    rig_disconnect(rig, 0);
+    assert_int_equal(transfers(rig, &taken), 0);
+}
+
 static void test_paho_stalled_link_takes_no_more(void **state)
 {
     static char payload[65536];
@@ -193,6 +211,8 @@ static void test_paho_stalled_link_takes_no_more(void **state)
         .payload_len = sizeof(payload),
     };
     struct rig *rig = begin(state);
+    uint64_t taken;
+    uint64_t later;
     up(rig);
     broker_pause(rig->broker);
     uint32_t sent = 0;
@@ -204,6 +224,10 @@ static void test_paho_stalled_link_takes_no_more(void **state)
     }
     assert_int_equal(err, POSTBAG_EAGAIN);
     assert_true(sent < 1000);
+    assert_int_equal(transfers(rig, &taken), 1);
+    assert_int_equal(transfers(rig, &later), 1);
+    assert_true(taken > 0);
+    assert_int_equal(taken, later);
     rig_disconnect(rig, 1);
     broker_resume(rig->broker);
     expect_settled(rig, sent, 0);
@@ -240,6 +264,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_paho_abort_within_bursts_settles_all),
     TEST(test_paho_refusals_within_floods_lose_nothing),
     TEST(test_paho_ends_within_floods_lose_nothing),
+    TEST(test_paho_all_taken_transfers_nothing),
     TEST(test_paho_stalled_link_takes_no_more),
     TEST(test_paho_refused_message_is_the_last_handed_up),
 };

@@ -254,6 +254,16 @@ static int fake_check(struct postbag_transport *base,
     return t->check_err;
 }
 
+static int fake_transfers(struct postbag_transport *base, uint64_t *taken)
+{
+    struct fake_transport *t = self(base);
+
+    demand(t->is_connecting, "a question without a connection");
+    t->taken += t->takes;
+    *taken = t->taken;
+    return t->is_transferring;
+}
+
 static const struct postbag_transport_ops ops = {
     .struct_size = sizeof(ops),
     .connect = fake_connect,
@@ -262,6 +272,7 @@ static const struct postbag_transport_ops ops = {
     .disconnect = fake_disconnect,
     .destroy = fake_destroy,
     .check = fake_check,
+    .transfers = fake_transfers,
 };
 
 struct fake_transport *fake_transport_new(void)

@@ -47,6 +47,10 @@ struct fake_transport {
     int subscribe_err;
     int is_suback_kept_back; /* subscribe is not answered */
     int check_err;           /* what check answers */
+    /* is_transferring: bytes wait for the peer, and at each question it has
+       taken so many more. */
+    int is_transferring;
+    uint64_t taken, takes;
     /* auto_settle: each send settles at once, as reason says (0: PUBACK of
        success), or as refuse_reason where its topic is refuse_topic. */
     int auto_settle;

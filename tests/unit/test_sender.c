@@ -253,6 +253,23 @@ static void test_sender_without_pubacks_is_stuck_after_the_timeout(void **state)
     assert_string_equal(fake_topics(r->out, 0), "t1 t2 t2");
 }
 
+/* 64 KiB at 9600 bit/s take a minute. */
+static void test_sender_large_message_on_a_slow_link_is_waited_for(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    r->out->is_transferring = 1;
+    r->out->takes = 1200;
+    relay_put(r, "t", 1);
+    relay_run_ms(r, 600 * 1000);
+    assert_int_equal(r->out->disconnects, 0);
+    r->out->takes = 0;       /* it stands still */
+    relay_idle_ms(r, 30100); /* one wait, and no second one */
+    assert_int_equal(r->out->aborts, 1);
+    assert_has(r->log, "no PUBACK in time");
+}
+
 static void test_sender_idle_link_is_never_stuck(void **state)
 {
     struct bench *b = *state;
@@ -297,6 +314,7 @@ int main(void)
         BENCH(test_sender_many_crashes_lose_no_row),
         BENCH(test_sender_clean_stop_leaves_no_duplicates),
         BENCH(test_sender_without_pubacks_is_stuck_after_the_timeout),
+        BENCH(test_sender_large_message_on_a_slow_link_is_waited_for),
         BENCH(test_sender_idle_link_is_never_stuck),
         BENCH(test_sender_has_work_while_a_row_is_unsettled),
     };
