@@ -220,6 +220,22 @@ static void test_keys_requeued_messages_of_a_key_leave_in_order(void **state)
     postbag_admin_close(a);
 }
 
+static void test_keys_discarded_head_lets_the_next_go_in_order(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = holding(b, DENIED);
+    struct postbag_admin *a = open_admin(b);
+
+    relay_run_ms(r, 1500); /* by then the cursor is saved */
+    assert_string_equal(fake_topics(r->out, 2), "a1");
+    assert_ok(postbag_admin_discard(a, NULL, 1, NULL));
+    relay_put_key(r, "a4", "a");
+    relay_run_ms(r, 5000);
+    assert_string_equal(fake_topics(r->out, 3), "a2 a3 a4");
+    assert_string_equal(held(b), "");
+    postbag_admin_close(a);
+}
+
 static void test_keys_held_row_removed_in_flight_is_forgotten(void **state)
 {
     struct bench *b = *state;
@@ -313,6 +329,7 @@ int main(void)
         BENCH(test_keys_held_row_of_an_earlier_boot_is_due_at_once),
         BENCH(test_keys_requeued_message_leaves_with_its_id),
         BENCH(test_keys_requeued_messages_of_a_key_leave_in_order),
+        BENCH(test_keys_discarded_head_lets_the_next_go_in_order),
         BENCH(test_keys_held_row_removed_in_flight_is_forgotten),
         BENCH(test_keys_books_balance_whatever_happens),
     };
