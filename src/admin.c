@@ -11,6 +11,7 @@
 
 #include "abi.h"
 #include "db.h"
+#include "discard_store.h"
 #include "error.h"
 #include "list_store.h"
 #include "live_path.h"
@@ -352,6 +353,25 @@ int postbag_admin_requeue(struct postbag_admin *a, const char *dest,
     err = postbag__commit(&a->db);
     if (err == POSTBAG_OK && count_out != NULL)
         *count_out = count;
+    return err;
+}
+
+int postbag_admin_discard(struct postbag_admin *a, const char *dest,
+    int64_t seq, const struct postbag_id *id)
+{
+    int err = check_writable(a);
+
+    if (err == POSTBAG_OK)
+        err = postbag__begin(&a->db, DB_FULL);
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__schema_find_dest(&a->db, dest_or_main(dest));
+    if (err == POSTBAG_OK)
+        err = postbag__discard(&a->db, dest_or_main(dest), seq, id,
+            a->port->wall_ms(a->port->ctx));
+    if (err == POSTBAG_OK)
+        return postbag__commit(&a->db);
+    postbag__rollback(&a->db);
     return err;
 }
 

@@ -163,12 +163,28 @@ static int settle_held(
     return held_refused(s, &row, attempts, error);
 }
 
+/* An older row of its key may have been requeued while this one was in flight:
+ * then it waits for that one, or the two would race. */
+static int hold_refused(struct sender *s, int lane, struct entry *e, int reason)
+{
+    char error[80];
+    int is_held;
+
+    describe(error, sizeof(error), reason);
+    if (is_over(s, 1, reason))
+        return postbag__sender_hold(s, lane, e, "dead", error);
+    is_held = postbag__held_key_is_held(s->held, e->seq);
+    if (is_held < 0)
+        return is_held;
+    return postbag__sender_hold(
+        s, lane, e, is_held ? "behind" : "retry", error);
+}
+
 static int settle_log(
     struct sender *s, const struct slot *slot, const struct settled *letter)
 {
     struct lane *l = &s->lanes[slot->lane];
     struct entry *e = postbag__lane_find(l, slot->seq);
-    char error[80];
 
     if (e == NULL || e->state != ENTRY_FLYING)
         return POSTBAG_OK;
@@ -178,9 +194,7 @@ static int settle_log(
         return POSTBAG_OK;
     }
     e->state = ENTRY_READY;
-    describe(error, sizeof(error), letter->reason);
-    return postbag__sender_hold(s, slot->lane, e,
-        is_over(s, 1, letter->reason) ? "dead" : "retry", error);
+    return hold_refused(s, slot->lane, e, letter->reason);
 }
 
 /* Down to one at a time, though Paho may wake a second late for a message that

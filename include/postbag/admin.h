@@ -33,7 +33,7 @@ struct postbag_admin_config {
     const char *db_path;
     /* borrowed until postbag_admin_close */
     const struct postbag_port *port;
-    /* 0: only look; 1: put, requeue and purge too */
+    /* 0: only look; 1: put, requeue, discard and purge too */
     unsigned writable;
     /* longest wait for a lock; 0: 5000 ms */
     uint32_t busy_ms;
@@ -144,7 +144,7 @@ struct postbag_status {
     int64_t pending;   /* not settled yet */
     int64_t held;      /* set aside, still to be sent: see held_ below */
     int64_t dead;      /* given up; postbag_admin_requeue */
-    int64_t dropped;   /* 0 so far; outbox_lost will tell of each */
+    int64_t dropped;   /* by an operator; outbox_lost tells of each */
     int64_t passed;    /* addressed to another destination */
     int64_t ledger_gap;
     int64_t put_bytes;
@@ -325,6 +325,23 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_put(struct postbag_admin *a,
 POSTBAG_API POSTBAG_CHECK int postbag_admin_requeue(struct postbag_admin *a,
     const char *dest, int64_t seq, const struct postbag_id *id,
     int64_t *count_out);
+
+/**
+ * Give up one message that is held or dead, for good.  It counts as dropped,
+ * outbox_lost names it with the reason "discarded", and those that wait behind
+ * it go on in the order of their key.  On disk when it returns.  What is in
+ * flight at this moment may still arrive.
+ * @param dest  NULL: "main"
+ * @param seq   not looked at if id is given
+ * @param id    NULL: by seq
+ * @return POSTBAG_OK, ENOTFOUND (no such destination; the row is not held),
+ *         EAGAIN (an older message of its lane is not settled yet, or its
+ *         relay has not saved that), ESTATE (opened to look only); on an error
+ *         nothing happened
+ * Blocks: on SQLite, with an fsync.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_discard(struct postbag_admin *a,
+    const char *dest, int64_t seq, const struct postbag_id *id);
 
 /**
  * Delete what is settled for every destination, also rows that keep_s would

@@ -39,6 +39,7 @@ int cli_ls(const struct args *args);
 int cli_show(const struct args *args);
 int cli_dead_ls(const struct args *args);
 int cli_dead_requeue(const struct args *args);
+int cli_dead_discard(const struct args *args);
 int cli_inbox_ls(const struct args *args);
 int cli_purge(const struct args *args);
 int cli_relay(const struct args *args);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands that change the database: init, put, dead requeue, purge. */
+/* Commands that change the database: init, put, dead requeue, dead
+ * discard, purge. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,6 +150,31 @@ int cli_dead_requeue(const struct args *args)
         (void)printf("%lld requeued\n", (long long)count);
     else
         code = cli_fail("nothing requeued", postbag_admin_fault(a));
+    postbag_admin_close(a);
+    return code;
+}
+
+int cli_dead_discard(const struct args *args)
+{
+    struct postbag_admin *a;
+    struct postbag_id id;
+    int code;
+
+    if ((args->id != NULL) + (args->seq != 0) != 1)
+        return cli_complain(CLI_USAGE, "say which: --id ID or --seq N");
+    if (args->id != NULL && postbag_id_parse(&id, args->id) != POSTBAG_OK)
+        return cli_complain(CLI_USAGE, "\"%s\" is not an id", args->id);
+    if (!args->yes)
+        return cli_complain(
+            CLI_USAGE, "this drops a message for good: add --yes");
+    code = cli_open(&a, args, 1);
+    if (code != CLI_OK)
+        return code;
+    if (postbag_admin_discard(a, args->dest, args->seq,
+            args->id == NULL ? NULL : &id) == POSTBAG_OK)
+        (void)puts("1 discarded");
+    else
+        code = cli_fail("nothing discarded", postbag_admin_fault(a));
     postbag_admin_close(a);
     return code;
 }

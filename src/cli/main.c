@@ -48,6 +48,10 @@ static const struct command commands[] = {
         "List the messages that were given up.", cli_dead_ls},
     {"dead requeue", "DB", 1, 1, " dest id seq all wait ",
         "Send dead messages again: --id, --seq or --all.", cli_dead_requeue},
+    {"dead discard", "DB", 1, 1, " dest id seq yes wait ",
+        "Drop a held or dead message for good: --id or --seq.\n"
+        "Those behind it go on in the order of their key.",
+        cli_dead_discard},
     {"inbox ls", "DB", 1, 1, PRINT "consumer state limit after ",
         "List commands that came in.\n"
         "States: due, deferred, done, dead.",

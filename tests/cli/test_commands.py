@@ -14,7 +14,7 @@ import uuid
 from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, USAGE)
 
 COMMANDS = ["init", "put", "status", "relay", "ls", "show", "dead ls",
-            "dead requeue", "inbox ls", "purge", "version"]
+            "dead requeue", "dead discard", "inbox ls", "purge", "version"]
 
 KILL = """INSERT INTO outbox_held(dest, seq, state, attempts, error, dead_ms,
     id, topic, payload, key, priority, retain, created_ms)
@@ -373,6 +373,30 @@ class Repair(CliTest):
         self.refused(NOT_FOUND, "among the dead", *args, "--seq", "4")
         self.refused(NOT_FOUND, "among the dead", *args, "--id",
                      str(uuid.uuid4()))
+        self.assertEqual(self.states(), ["dead"] * 3)
+
+    def test_discard_is_counted_and_told(self):
+        args = ("dead", "discard", self.db)
+        self.requeue("--all")
+        self.assertEqual(self.ok(*args, "--seq", "1", "--yes"),
+                         "1 discarded\n")
+        self.assertEqual(self.ok(*args, "--id", self.ids[2], "--yes"),
+                         "1 discarded\n")
+        s = self.status()
+        self.assertEqual((s["held"], s["dead"], s["dropped"],
+                          s["ledger_gap"]), (1, 0, 2, 0))
+        self.assertEqual(
+            self.sql("SELECT lo, hi, n, reason FROM outbox_lost"),
+            [(1, 1, 1, "discarded"), (3, 3, 1, "discarded")])
+
+    def test_discard_mistakes_change_nothing(self):
+        args = ("dead", "discard", self.db)
+        self.refused(USAGE, "say which", *args, "--yes")
+        self.refused(USAGE, "say which", *args, "--yes", "--seq", "1", "--id",
+                     self.ids[0])
+        self.refused(USAGE, "not an id", *args, "--yes", "--id", "1")
+        self.refused(USAGE, "--yes", *args, "--seq", "1")
+        self.refused(NOT_FOUND, "held and dead", *args, "--yes", "--seq", "4")
         self.assertEqual(self.states(), ["dead"] * 3)
 
     def test_purge_wants_yes_and_keeps_the_dead(self):

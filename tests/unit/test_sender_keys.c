@@ -220,6 +220,43 @@ static void test_keys_requeued_messages_of_a_key_leave_in_order(void **state)
     postbag_admin_close(a);
 }
 
+static void test_keys_refused_while_an_older_one_is_requeued_waits_for_it(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = holding(b, TOO_LARGE);
+    struct postbag_admin *a = open_admin(b);
+
+    relay_run_ms(r, 5000);
+    r->out->auto_settle = 0;
+    relay_put_key(r, "a4", "a");
+    relay_run_ms(r, 100);
+    assert_ok(postbag_admin_requeue(a, NULL, 1, NULL, NULL));
+    fake_settle(r->out, 4, DENIED);
+    relay_run_ms(r, 1000);
+    assert_string_equal(held(b), "a1|retry a4|behind");
+    fake_settle(r->out, 5, 0);
+    relay_run_ms(r, 1000);
+    assert_string_equal(fake_topics(r->out, 4), "a4 a1 a4");
+    postbag_admin_close(a);
+}
+
+static void test_keys_discarded_head_lets_the_next_go_in_order(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = holding(b, DENIED);
+    struct postbag_admin *a = open_admin(b);
+
+    relay_run_ms(r, 1500); /* by then the cursor is saved */
+    assert_string_equal(fake_topics(r->out, 2), "a1");
+    assert_ok(postbag_admin_discard(a, NULL, 1, NULL));
+    relay_put_key(r, "a4", "a");
+    relay_run_ms(r, 5000);
+    assert_string_equal(fake_topics(r->out, 3), "a2 a3 a4");
+    assert_string_equal(held(b), "");
+    postbag_admin_close(a);
+}
+
 static void test_keys_held_row_removed_in_flight_is_forgotten(void **state)
 {
     struct bench *b = *state;
@@ -313,6 +350,8 @@ int main(void)
         BENCH(test_keys_held_row_of_an_earlier_boot_is_due_at_once),
         BENCH(test_keys_requeued_message_leaves_with_its_id),
         BENCH(test_keys_requeued_messages_of_a_key_leave_in_order),
+        BENCH(test_keys_refused_while_an_older_one_is_requeued_waits_for_it),
+        BENCH(test_keys_discarded_head_lets_the_next_go_in_order),
         BENCH(test_keys_held_row_removed_in_flight_is_forgotten),
         BENCH(test_keys_books_balance_whatever_happens),
     };
