@@ -14,30 +14,39 @@
 
 /* ---- the trigger ---- */
 
+/*
+ * Terms of the trigger and of the query for how full it is.  `in` is the
+ * schema: a trigger names none and stays in its own, a query on the
+ * application's connection must not meet its temporary tables.
+ */
+
 /* The fewest that a destination has settled. */
-#define SETTLED(column) \
-    "(SELECT min(n) FROM (SELECT sum(" column ") AS n FROM outbox_cursor" \
-    " GROUP BY dest))"
+#define SETTLED(in, column) \
+    "(SELECT min(n) FROM (SELECT sum(" column ") AS n FROM " in \
+    "outbox_cursor GROUP BY dest))"
 
 /* Rows put: the log is dense, and its newest row always there. */
-#define ROWS_PUT "ifnull((SELECT max(seq) FROM outbox), 0)"
+#define ROWS_PUT(in) "ifnull((SELECT max(seq) FROM " in "outbox), 0)"
 
 /* Bytes put: the last running total and the few rows after it.  A blob's
  * length is known without reading it; a text must be read. */
-#define BYTES_PUT \
-    "(SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1)" \
+#define BYTES_PUT(in) \
+    "(SELECT bytes FROM " in "outbox_sum ORDER BY seq DESC LIMIT 1)" \
     " + (SELECT ifnull(sum(length(CAST(topic AS BLOB))" \
     "  + iif(typeof(payload) = 'blob', length(payload)," \
-    "        length(CAST(payload AS BLOB)))), 0) FROM outbox" \
-    "  WHERE seq > (SELECT max(seq) FROM outbox_sum))"
+    "        length(CAST(payload AS BLOB)))), 0) FROM " in "outbox" \
+    "  WHERE seq > (SELECT max(seq) FROM " in "outbox_sum))"
+
+#define ROWS_WAIT(in) ROWS_PUT(in) " - " SETTLED(in, "settled_rows")
+#define BYTES_WAIT(in) BYTES_PUT(in) " - " SETTLED(in, "settled_bytes")
 
 /* db_codes.c knows these texts by their beginning. */
 #define FULL " THEN RAISE(ABORT, 'postbag: outbox is full: "
 
-static const char rows_rule[] = " WHEN " ROWS_PUT " - " SETTLED(
-    "settled_rows") " >= %lu" FULL "max_rows (%lu) messages wait')";
-static const char bytes_rule[] = " WHEN " BYTES_PUT " - " SETTLED(
-    "settled_bytes") " >= %lu" FULL "max_bytes (%lu) bytes wait')";
+static const char rows_rule[] =
+    " WHEN " ROWS_WAIT("") " >= %lu" FULL "max_rows (%lu) messages wait')";
+static const char bytes_rule[] =
+    " WHEN " BYTES_WAIT("") " >= %lu" FULL "max_bytes (%lu) bytes wait')";
 
 enum { RULE_SIZE = 600, TRIGGER_SIZE = 2 * RULE_SIZE + 100 };
 
@@ -122,4 +131,37 @@ int postbag__limits_set(struct db *db, const struct limits *l)
         return postbag__commit(db);
     postbag__rollback(db);
     return err;
+}
+
+/* ---- how full ---- */
+
+#define META(key) "(SELECT value FROM main.outbox_meta WHERE key = '" key "')"
+
+static const char pressure_sql[] = "SELECT " ROWS_WAIT("main.") ", " BYTES_WAIT(
+    "main.") ", " META("max_rows") ", " META("max_bytes");
+
+int postbag__pressure_prepare(struct db *db, struct stmt *s)
+{
+    return postbag__prepare(db, s, pressure_sql);
+}
+
+static int64_t fill(int64_t waits, int64_t limit)
+{
+    return limit == 0 ? 0 : waits * 1000 / limit;
+}
+
+int postbag__pressure_read(struct stmt *s, struct postbag_pressure *out)
+{
+    int err = postbag__row(s);
+
+    if (err != 1)
+        return err;
+    out->rows = postbag__col_i64(s, 0);
+    out->bytes = postbag__col_i64(s, 1);
+    out->max_rows = postbag__col_i64(s, 2);
+    out->max_bytes = postbag__col_i64(s, 3);
+    out->rows_fill = fill(out->rows, out->max_rows);
+    out->bytes_fill = fill(out->bytes, out->max_bytes);
+    postbag__reset(s);
+    return POSTBAG_OK;
 }
