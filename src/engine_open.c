@@ -6,6 +6,7 @@
 
 #include "engine.h"
 #include "error.h"
+#include "limit_store.h"
 #include "mem.h"
 #include "schema.h"
 
@@ -219,6 +220,8 @@ static int open_dest(struct engine *e)
 static int open_database(struct engine *e)
 {
     const struct postbag_config *c = e->config;
+    const struct limits limits = {
+        .max_rows = c->max_rows, .max_bytes = c->max_bytes};
     int err = e->port->storage_check(e->port->ctx, c->db_path);
 
     if (err != POSTBAG_OK)
@@ -235,6 +238,8 @@ static int open_database(struct engine *e)
         err = open_dest(e);
     if (err == POSTBAG_OK)
         err = postbag__engine_open_profile(e);
+    if (err == POSTBAG_OK)
+        err = postbag__limits_set(&e->db, &limits);
     /* from here on a step reports a deadline instead of waiting */
     e->db.busy_ms = 0;
     return err;

@@ -18,7 +18,7 @@ static const char *const outbox_tables[] = {
 
     "INSERT INTO outbox_meta VALUES"
     " ('schema_version', 1), ('stream', randomblob(16)),"
-    " ('max_payload', 65536)",
+    " ('max_payload', 65536), ('max_rows', 0), ('max_bytes', 0)",
 
     "CREATE TABLE outbox_dest("
     " name TEXT PRIMARY KEY NOT NULL,"
@@ -94,8 +94,9 @@ static const char *const outbox_tables[] = {
 };
 
 static const char *const outbox_triggers[] = {
+    /* so few bytes come after a total that to count them is cheap */
     "CREATE TRIGGER outbox_total AFTER INSERT ON outbox"
-    " WHEN NEW.seq % 256 = 0 BEGIN"
+    " WHEN NEW.seq % 256 = 0 OR length(NEW.payload) > 4096 BEGIN"
     " INSERT INTO outbox_sum SELECT NEW.seq,"
     "  (SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1)"
     "  + (SELECT sum(length(CAST(topic AS BLOB))"
@@ -431,14 +432,21 @@ int postbag__schema_add_dest(struct db *db, const char *dest)
 
     if (err != POSTBAG_OK || postbag__changes(db) == 0)
         return err;
-    /* what was purged before counts as settled, in the bulk lane */
+    /* what was purged before counts as settled, in the bulk lane; an urgent
+       row may have gone before an older one, so what is stored is counted */
     return run_with_dest(db,
         "INSERT INTO outbox_cursor(dest, lane, acked, sent_hi, settled_rows,"
         "  settled_bytes, passed)"
+        " WITH stored AS (SELECT ifnull(max(seq), 0) - count(*) AS gone,"
+        "  (SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1)"
+        "  - ifnull(sum(length(CAST(topic AS BLOB))"
+        "     + length(CAST(payload AS BLOB))) FILTER (WHERE seq <= "
+        "      (SELECT max(seq) FROM outbox_sum)), 0) AS gone_bytes"
+        "  FROM outbox)"
         " SELECT d.name, l.lane, d.first_seq - 1, d.first_seq - 1,"
-        "  iif(l.lane = 0, d.first_seq - 1, 0), 0,"
-        "  iif(l.lane = 0, d.first_seq - 1, 0)"
-        " FROM outbox_dest d JOIN (SELECT 0 AS lane UNION ALL SELECT 1"
+        "  iif(l.lane = 0, gone, 0), iif(l.lane = 0, gone_bytes, 0),"
+        "  iif(l.lane = 0, gone, 0) FROM stored"
+        " JOIN outbox_dest d JOIN (SELECT 0 AS lane UNION ALL SELECT 1"
         "  UNION ALL SELECT 2 UNION ALL SELECT 3) l WHERE d.name = ?1",
         dest);
 }

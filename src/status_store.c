@@ -350,6 +350,10 @@ int postbag__database_read(struct db *db, struct postbag_database *out)
     if (err == POSTBAG_OK)
         err = read_meta(db, "max_payload", &out->max_payload);
     if (err == POSTBAG_OK)
+        err = read_meta(db, "max_rows", &out->max_rows);
+    if (err == POSTBAG_OK)
+        err = read_meta(db, "max_bytes", &out->max_bytes);
+    if (err == POSTBAG_OK)
         err = postbag__db_pragma(db, "main.page_size", &out->page_bytes);
     if (err == POSTBAG_OK)
         err = postbag__db_pragma(db, "main.page_count", &pages);

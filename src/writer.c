@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "error.h"
+#include "limit_store.h"
 #include "mem.h"
 #include "message.h"
 
@@ -38,6 +39,8 @@ static int prepare_all(struct postbag_writer *w)
         err = postbag__prepare(&w->db, &w->begin, "BEGIN IMMEDIATE");
     if (err == POSTBAG_OK)
         err = postbag__prepare(&w->db, &w->check_headers, check_headers_sql);
+    if (err == POSTBAG_OK)
+        err = postbag__pressure_prepare(&w->db, &w->pressure);
     return err;
 }
 
@@ -134,6 +137,7 @@ void postbag_writer_close(struct postbag_writer *w)
     postbag__finalize(&w->insert);
     postbag__finalize(&w->begin);
     postbag__finalize(&w->check_headers);
+    postbag__finalize(&w->pressure);
     postbag__free(w);
 }
 
@@ -352,4 +356,23 @@ int postbag_find(
         *stored_out = postbag__col_i64(&s, 0) != 0;
     postbag__finalize(&s);
     return err == 1 ? POSTBAG_OK : err;
+}
+
+int postbag_pressure(struct postbag_writer *w, struct postbag_pressure *out)
+{
+    struct postbag_pressure mine;
+    size_t size;
+    int err =
+        out == NULL ? POSTBAG_EINVAL : postbag__adopt(&mine, sizeof(mine), out);
+
+    if (err != POSTBAG_OK)
+        return postbag__fail(
+            &w->db.fault, err, "pressure: struct_size is not of this library");
+    err = postbag__pressure_read(&w->pressure, &mine);
+    if (err != POSTBAG_OK)
+        return err;
+    size = out->struct_size;
+    mine.struct_size = size;
+    memcpy(out, &mine, size < sizeof(mine) ? size : sizeof(mine));
+    return POSTBAG_OK;
 }

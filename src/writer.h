@@ -12,7 +12,7 @@ struct postbag_writer {
     const struct postbag_port *port;
     struct shared *shared; /* NULL: no engine in this process */
     struct stmt insert;
-    struct stmt begin, check_headers;
+    struct stmt begin, check_headers, pressure;
     uint8_t boot[16];
     uint32_t begin_timeout_ms;
     int holds_gate;

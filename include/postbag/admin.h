@@ -93,6 +93,8 @@ struct postbag_database {
     size_t struct_size;
     int64_t schema_version;
     int64_t max_payload; /* bytes */
+    int64_t max_rows;    /* limits of what waits; 0: none */
+    int64_t max_bytes;
     int64_t page_bytes;
     int64_t db_bytes;
     int64_t free_bytes; /* of db_bytes: free for new rows */

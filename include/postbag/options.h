@@ -66,6 +66,14 @@
     X(U32, max_payload, 0, 0, 16777216, "bytes", \
         "largest payload, kept in the database and checked for every writer; " \
         "0: what the database has, 65536 in a new one") \
+    X(U32, max_rows, 0, 0, 4000000000, "messages", \
+        "a put is refused while so many wait for the slowest destination, " \
+        "kept " \
+        "in the database and checked for every writer; 0: no limit") \
+    X(U32, max_bytes, 0, 0, 4000000000, "bytes", \
+        "or while so many bytes of topics and payloads wait; the last put " \
+        "may " \
+        "pass it; 0: no limit") \
     X(U32, niceness, 10, 1, 19, "", "nice value of the engine's thread") \
     X(STR, run_dir, "/run/postbag", 1, 200, "", \
         "where the live state is written (tmpfs); \"none\" for nowhere") \

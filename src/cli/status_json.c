@@ -12,6 +12,8 @@ void report_database_json(struct report *r)
     json_text(j, "path", r->args->words[0]);
     json_number(j, "schema_version", d->schema_version);
     json_number(j, "max_payload", d->max_payload);
+    json_number(j, "max_rows", d->max_rows);
+    json_number(j, "max_bytes", d->max_bytes);
     json_number(j, "page_bytes", d->page_bytes);
     json_number(j, "db_bytes", d->db_bytes);
     json_number(j, "free_bytes", d->free_bytes);

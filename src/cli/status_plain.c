@@ -39,6 +39,31 @@ static void alarming(const struct report *r, const char *what, int64_t n)
         out_color_end(has_color));
 }
 
+/* How full, in percent, rounded down: 100 is full. */
+static long long fill(int64_t waits, int64_t limit)
+{
+    return (long long)(waits * 100 / limit);
+}
+
+static void limits_plain(const struct report *r)
+{
+    const struct postbag_database *d = &r->database;
+    const struct postbag_status *s = &r->status;
+    struct words size;
+
+    if (d->max_rows != 0) {
+        name("limit");
+        (void)printf("%lld %% of max_rows, %lld messages\n",
+            fill(s->pending, d->max_rows), (long long)d->max_rows);
+    }
+    if (d->max_bytes != 0) {
+        name("limit");
+        (void)printf("%lld %% of max_bytes, %s\n",
+            fill(s->pending_bytes, d->max_bytes),
+            words_bytes(&size, d->max_bytes));
+    }
+}
+
 static void ledger_plain(const struct report *r)
 {
     const struct postbag_status *s = &r->status;
@@ -48,6 +73,7 @@ static void ledger_plain(const struct report *r)
     name("pending");
     (void)printf("%lld (%s), %lld of them being sent\n", (long long)s->pending,
         words_bytes(&w, s->pending_bytes), (long long)s->sending);
+    limits_plain(r);
     if (s->oldest_ms != 0) {
         name("oldest");
         (void)printf("%s (%s)\n", words_span(&w, s->oldest_age_ms),

@@ -4,8 +4,8 @@ import signal
 import subprocess
 import unittest
 
-from harness import (Broker, CliTest, DEADLINE_S, OK, REFUSED, Relay, USAGE,
-                     free_port, wait_for)
+from harness import (Broker, CliTest, DEADLINE_S, ERROR, OK, REFUSED, Relay,
+                     USAGE, free_port, wait_for)
 
 CONFIG = """[postbag]
 db = {db}
@@ -63,6 +63,30 @@ class RelayTest(CliTest):
         self.assertEqual(relay.stop(), OK)
         self.assertIn("<5>stopped\n", relay.log_text())
         self.wait_for_status(relay="stopped", link="down")
+
+    def test_relay_sets_limits_and_put_is_refused_until_it_drains(self):
+        limits = "max_rows = 4\nmax_bytes = 1000\n[mqtt]"
+        port = self.broker().port
+        text = open(self.config(port), encoding="utf-8").read()
+        config = self.write("limits.ini", text.replace("[mqtt]", limits),
+                            0o600)
+        self.assertEqual(self.once(config).returncode, OK)
+        for i in range(3):
+            self.put("t", str(i))
+        self.assertIn("75 % of max_rows, 4 messages\n",
+                      self.ok("status", self.db))
+        self.put("t", "3")
+        self.refused(ERROR, "outbox is full: max_rows (4) messages wait",
+                     "put", self.db, "t", "-m", "x")
+        text = self.ok("status", self.db)
+        self.assertIn("100 % of max_rows, 4 messages\n", text)
+        self.assertRegex(text, r"limit +0 % of max_bytes, 1000 B\n")
+        database = self.json("status", self.db)["database"]
+        self.assertEqual(database["max_rows"], 4)
+        self.assertEqual(database["max_bytes"], 1000)
+        self.assertEqual(self.once(config).returncode, OK)
+        self.put("t", "x")
+        self.assertIn("25 % of max_rows", self.ok("status", self.db))
 
     def test_relay_obeys_the_profile_that_the_database_has(self):
         broker = self.broker()

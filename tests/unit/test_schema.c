@@ -397,6 +397,16 @@ static void test_schema_new_destination_starts_at_the_oldest_row(void **state)
         "3");
 }
 
+static void test_schema_sum_follows_a_large_row_at_once(void **state)
+{
+    struct tempdb *t = *state;
+
+    sql_run(t->app, "INSERT INTO outbox(topic, payload) VALUES"
+                    " ('t', zeroblob(4096)), ('t', zeroblob(4097)), ('t', '')");
+    assert_string_equal(
+        sql_text(t->app, "SELECT * FROM outbox_sum"), "0|0 2|8195");
+}
+
 static void test_schema_view_tells_each_rows_state(void **state)
 {
     struct tempdb *t = *state;
@@ -445,6 +455,7 @@ int main(void)
         TEST_IN(test_schema_two_columns_suffice_for_a_message),
         TEST_IN(test_schema_payload_keeps_its_type_and_bytes),
         TEST_IN(test_schema_sum_each_256_rows_is_their_bytes),
+        TEST_IN(test_schema_sum_follows_a_large_row_at_once),
         TEST_IN(test_schema_guards_name_what_is_wrong),
         TEST_IN(test_schema_guards_speak_under_insert_or_ignore),
         TEST_IN(test_schema_guards_work_with_an_untrusted_schema),

@@ -294,6 +294,8 @@ static void test_database_sizes_and_inbox_are_counted(void **state)
     struct postbag_database d = {0};
 
     temp_db_open(&t);
+    temp_db_run(&t, "UPDATE outbox_meta SET value = iif(key = 'max_rows', 7, 8)"
+                    " WHERE key IN ('max_rows', 'max_bytes')");
     temp_db_run(&t,
         "INSERT INTO inbox(consumer, id, state, received_ms) VALUES"
         " ('c', 1, 'due', 0), ('c', 2, 'due', 0), ('c', 3, 'deferred', 0),"
@@ -302,6 +304,8 @@ static void test_database_sizes_and_inbox_are_counted(void **state)
     assert_int_equal(postbag__database_read(&t.db, &d), POSTBAG_OK);
     assert_int_equal(d.schema_version, POSTBAG_SCHEMA_VERSION);
     assert_int_equal(d.max_payload, 65536);
+    assert_int_equal(d.max_rows, 7);
+    assert_int_equal(d.max_bytes, 8);
     assert_int_equal(d.page_bytes, temp_db_get(&t, "PRAGMA page_size"));
     assert_true(d.db_bytes >= 10 * d.page_bytes);
     assert_true(d.wal_bytes > d.page_bytes);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* How full the outbox is, for producers: measured against the options max_rows
+ * and max_bytes (options.h), on the writer's connection. */
+#ifndef POSTBAG_PRESSURE_H
+#define POSTBAG_PRESSURE_H
+
+#include "postbag/postbag.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How full the outbox is.  Fills are per mille of the limit, rounded down:
+ * below 1000 a put is taken; 0 without a limit. */
+struct postbag_pressure {
+    size_t struct_size;
+    int64_t rows;      /* that wait for the slowest destination; delivered, held
+                     and dead messages do not count */
+    int64_t bytes;     /* topics and payloads of these */
+    int64_t max_rows;  /* as the database has it; 0: no limit */
+    int64_t max_bytes; /* likewise */
+    int64_t rows_fill;
+    int64_t bytes_fill;
+};
+
+/**
+ * How full is the outbox?  So that you can shed or thin out what you measure
+ * before puts are refused.  Costs about as much as a put, at any backlog; on
+ * the connection, in or outside a transaction, with your own puts counted.
+ * @param out  struct_size is yours to set; the rest is filled, from the tables
+ * @return POSTBAG_OK, EINVAL (out is NULL), EVERSION, EBUSY, EIO, ENOMEM,
+ *         ECORRUPT
+ * Thread: the connection's.  Blocks: on SQLite only.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_pressure(
+    struct postbag_writer *w, struct postbag_pressure *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 2.  How much may wait: the limits in outbox_meta, and the trigger
+ * outbox_limit, which holds every writer to them.
+ */
+#ifndef POSTBAG_SRC_LIMIT_STORE_H
+#define POSTBAG_SRC_LIMIT_STORE_H
+
+#include "db.h"
+#include "postbag/pressure.h"
+
+struct limits {
+    uint32_t max_rows;  /* 0: any number */
+    uint32_t max_bytes; /* 0: any number */
+};
+
+/* Set them, in a transaction of its own; writes nothing if they are set
+ * already. */
+POSTBAG_CHECK int postbag__limits_set(struct db *db, const struct limits *l);
+
+/* The query for postbag__pressure_read; finalize it. */
+POSTBAG_CHECK int postbag__pressure_prepare(struct db *db, struct stmt *s);
+
+/* Fill all but struct_size. */
+POSTBAG_CHECK int postbag__pressure_read(
+    struct stmt *s, struct postbag_pressure *out);
+
+#endif
