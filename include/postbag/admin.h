@@ -144,7 +144,7 @@ struct postbag_status {
     int64_t pending;   /* not settled yet */
     int64_t held;      /* set aside, still to be sent: see held_ below */
     int64_t dead;      /* given up; postbag_admin_requeue */
-    int64_t dropped;   /* 0 so far; outbox_lost will tell of each */
+    int64_t dropped;   /* by a rule; outbox_lost tells which */
     int64_t passed;    /* addressed to another destination */
     int64_t ledger_gap;
     int64_t put_bytes;
