@@ -56,6 +56,9 @@ static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, count_delivered),
         "UPDATE outbox_cursor SET delivered = delivered + 1"
         " WHERE dest = ?1 AND lane = ?2"},
+    {offsetof(struct held_store, count_dropped),
+        "UPDATE outbox_cursor SET dropped = dropped + 1"
+        " WHERE dest = ?1 AND lane = ?2"},
     {offsetof(struct held_store, stats),
         "SELECT ifnull(max(seq), 0),"
         " count(*) FILTER (WHERE state IN ('retry', 'behind'))"
@@ -158,6 +161,21 @@ int postbag__held_bury(
     postbag__bind_text(s, 3, error);
     postbag__bind_i64(s, 4, wall_ms);
     return postbag__run(s);
+}
+
+int postbag__held_expire(struct held_store *h, int64_t seq, int lane)
+{
+    int err;
+
+    postbag__bind_text(&h->drop, 1, h->dest);
+    postbag__bind_i64(&h->drop, 2, seq);
+    err = postbag__run(&h->drop);
+    if (err != POSTBAG_OK || postbag__changes(h->db) == 0)
+        return err;
+    postbag__bind_text(&h->count_dropped, 1, h->dest);
+    postbag__bind_i64(&h->count_dropped, 2, lane);
+    err = postbag__run(&h->count_dropped);
+    return err == POSTBAG_OK ? 1 : err;
 }
 
 int postbag__held_deliver(struct held_store *h, int64_t seq, int lane)

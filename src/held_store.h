@@ -9,7 +9,7 @@ struct held_store {
     struct db *db;
     const char *dest; /* borrowed */
     struct stmt hold, exists, key_is_held, due, next_due, fetch, again, bury,
-        drop, release, count_delivered, stats;
+        drop, release, count_delivered, count_dropped, stats;
 };
 
 /* When a row may be tried again: CLOCK_BOOTTIME ms of one boot.  In another
@@ -55,8 +55,12 @@ POSTBAG_CHECK int postbag__held_bury(
 /* Delivered: remove the row, count it. */
 POSTBAG_CHECK int postbag__held_deliver(
     struct held_store *h, int64_t seq, int lane);
-/* A row of this key was delivered or buried: the oldest that waits behind it
- * is due now. */
+/* Dropped: remove the row, count it.  1: it was there, 0: not any more, or an
+ * error. */
+POSTBAG_CHECK int postbag__held_expire(
+    struct held_store *h, int64_t seq, int lane);
+/* A row of this key was delivered, dropped or buried: the oldest that waits
+ * behind it is due now. */
 POSTBAG_CHECK int postbag__held_release(
     struct held_store *h, const char *key, int lane, const struct due *due);
 

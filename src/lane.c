@@ -77,12 +77,23 @@ struct entry *postbag__lane_find(struct lane *l, int64_t seq)
     return NULL;
 }
 
+static void count_expired(struct lost *lost, const struct entry *e)
+{
+    if (lost->n == 0)
+        lost->lo = e->seq;
+    lost->hi = e->seq;
+    lost->n++;
+    lost->bytes += e->bytes;
+}
+
 static void count_gain(struct lane *l, const struct entry *e)
 {
     l->gain.rows++;
     l->gain.bytes += e->bytes;
     l->gain.delivered += e->outcome == OUTCOME_DELIVERED;
     l->gain.passed += e->outcome == OUTCOME_PASSED;
+    if (e->outcome == OUTCOME_EXPIRED)
+        count_expired(&l->gain.expired, e);
 }
 
 /* An empty lane has looked at everything up to scanned and found nothing of
@@ -107,6 +118,13 @@ void postbag__lane_settle(struct lane *l, struct entry *e, enum outcome outcome)
     e->state = ENTRY_SETTLED;
     e->outcome = (uint8_t)outcome;
     advance(l);
+}
+
+int postbag__lane_can_drop(struct lane *l, const struct entry *e)
+{
+    if (e != postbag__lane_at(l, 0))
+        return 0;
+    return l->gain.expired.n == 0 || l->gain.expired.hi + 1 == e->seq ? 1 : -1;
 }
 
 void postbag__lane_release(struct lane *l)

@@ -19,7 +19,12 @@
 
 enum entry_state { ENTRY_READY, ENTRY_FLYING, ENTRY_SETTLED };
 /* How a row was settled. */
-enum outcome { OUTCOME_DELIVERED, OUTCOME_PASSED, OUTCOME_HELD };
+enum outcome {
+    OUTCOME_DELIVERED,
+    OUTCOME_PASSED,
+    OUTCOME_HELD,
+    OUTCOME_EXPIRED
+};
 
 struct entry {
     int64_t seq;
@@ -29,9 +34,15 @@ struct entry {
     uint8_t outcome;
 };
 
+/* Rows that were dropped one after the other; n is 0: none. */
+struct lost {
+    int64_t lo, hi, n, bytes;
+};
+
 /* What passed the cursor since the last save. */
 struct lane_gain {
     int64_t rows, bytes, delivered, passed;
+    struct lost expired;
 };
 
 struct lane {
@@ -59,6 +70,10 @@ struct entry *postbag__lane_find(struct lane *l, int64_t seq);
 /* Settle an entry; moves acked over the settled prefix. */
 void postbag__lane_settle(
     struct lane *l, struct entry *e, enum outcome outcome);
+/* May this row be dropped now, by what can be recorded?  It is the oldest that
+ * is not settled, and the last dropped one since the save stands right before
+ * it.  0: later.  -1: after a save. */
+int postbag__lane_can_drop(struct lane *l, const struct entry *e);
 /* Nothing is in flight any more: FLYING becomes READY. */
 void postbag__lane_release(struct lane *l);
 /* All rows up to seq were looked at; an empty lane's cursor moves there. */

@@ -96,6 +96,11 @@ int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now)
     return age < r->ttl_ms ? r->ttl_ms - age : 0;
 }
 
+int postbag__row_is_over(const struct row *r, const struct moment *now)
+{
+    return r->mono_ms > 0 && postbag__row_ttl_left_ms(r, now) == 0;
+}
+
 uint32_t postbag__row_bytes(const struct row *r)
 {
     return (uint32_t)(r->topic_len + r->payload_len);

@@ -38,6 +38,12 @@ POSTBAG_CHECK int postbag__row_read(
  */
 int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now);
 
+/*
+ * Is its time over beyond doubt?  A row without a stamp of CLOCK_BOOTTIME (put
+ * by plain SQL) is never: its wall clock may have been set since.
+ */
+int postbag__row_is_over(const struct row *r, const struct moment *now);
+
 /* Bytes that count against limits and the window. */
 uint32_t postbag__row_bytes(const struct row *r);
 

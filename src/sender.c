@@ -115,12 +115,16 @@ static int64_t reservation(
 static int save_lane(struct sender *s, int i, int64_t wanted)
 {
     struct lane *l = &s->lanes[i];
+    const struct postbag_port *port = s->shared->port;
     int err = postbag__outbox_save(s->outbox, i, l, reservation(s, l, wanted));
 
+    if (err == POSTBAG_OK && l->gain.expired.n != 0)
+        err = postbag__outbox_note_lost(
+            s->outbox, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
     if (err != POSTBAG_OK || s->options.keep_s == 0 || l->gain.rows == 0)
         return err;
     return postbag__outbox_note_ack(
-        s->outbox, i, l->acked, s->shared->port->wall_ms(s->shared->port->ctx));
+        s->outbox, i, l->acked, port->wall_ms(port->ctx));
 }
 
 static void note_saved(struct sender *s, int i, int64_t wanted)
@@ -190,6 +194,21 @@ int64_t postbag__sender_take_settled(struct sender *s)
 
     s->unreported = 0;
     return rows;
+}
+
+/* One range a lane is kept in RAM, so another is begun by a save. */
+int postbag__sender_expire(struct sender *s, int lane, struct entry *e)
+{
+    struct lane *l = &s->lanes[lane];
+    int can = postbag__lane_can_drop(l, e);
+    int err = can < 0 ? save_all(s, -1, 0) : POSTBAG_OK;
+
+    if (can == 0 || err != POSTBAG_OK)
+        return err;
+    postbag__lane_settle(l, e, OUTCOME_EXPIRED);
+    postbag__sender_note_gain(s);
+    s->again = 1;
+    return POSTBAG_OK;
 }
 
 /* ---- questions ---- */

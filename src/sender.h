@@ -95,6 +95,14 @@ POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
 POSTBAG_CHECK int postbag__sender_bury(
     struct sender *s, const struct row *row, const char *error);
 
+/* A row of the log whose time is over: settle it, unless older ones are not
+ * yet settled; then it waits for them, unsent. */
+POSTBAG_CHECK int postbag__sender_expire(
+    struct sender *s, int lane, struct entry *e);
+/* The same for a held row that is not in flight. */
+POSTBAG_CHECK int postbag__sender_expire_held(
+    struct sender *s, const struct row *row);
+
 /* Why the connection must end: no PUBACK for too long, ...  NULL: it must not.
  */
 const char *postbag__sender_gives_up(struct sender *s, int64_t now_us);

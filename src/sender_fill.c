@@ -114,15 +114,30 @@ static int make_durable(struct sender *s, int64_t seq)
     return err;
 }
 
-/* EINVAL: this row can never be sent, db->fault says why. */
-static int build(struct sender *s, const struct pass *p, const struct row *row,
-    struct postbag_frame *frame)
+static struct moment moment_of(const struct sender *s, const struct pass *p)
 {
     const struct postbag_port *port = s->shared->port;
     struct moment now = {
         .wall_ms = port->wall_ms(port->ctx), .mono_ms = p->now_us / 1000};
 
     memcpy(now.boot, s->boot, sizeof(now.boot));
+    return now;
+}
+
+static int is_over(
+    const struct sender *s, const struct pass *p, const struct row *row)
+{
+    struct moment now = moment_of(s, p);
+
+    return postbag__row_is_over(row, &now);
+}
+
+/* EINVAL: this row can never be sent, db->fault says why. */
+static int build(struct sender *s, const struct pass *p, const struct row *row,
+    struct postbag_frame *frame)
+{
+    struct moment now = moment_of(s, p);
+
     return postbag__envelope_build(
         s->envelope, row, s->link->info.mqtt_version, &now, frame);
 }
@@ -214,6 +229,12 @@ static int send_entry(struct sender *s, struct pass *p, struct entry *e)
         s->again = 1;
         return END;
     }
+    if (err == POSTBAG_OK && is_over(s, p, &row)) {
+        err = postbag__sender_expire(s, p->lane, e);
+        if (err != POSTBAG_OK)
+            return err;
+        return e->state == ENTRY_SETTLED ? END : GO_ON;
+    }
     if (err == POSTBAG_OK)
         err = send_row(s, p, &row, 0);
     if (err == POSTBAG_OK) {
@@ -302,6 +323,10 @@ static int send_held(
     if (postbag__window_has_held(&s->window, row->seq) ||
         row->seq > s->lanes[p->lane].saved)
         return GO_ON;
+    if (is_over(s, p, row)) {
+        err = postbag__sender_expire_held(s, row);
+        return err == POSTBAG_OK ? GO_ON : err;
+    }
     if (!has_room(s, p->lane, postbag__row_bytes(row)))
         return END;
     err = send_row(s, p, row, 1);

@@ -130,6 +130,25 @@ static int held_refused(
     return finish(s, postbag__held_again(s->held, row->seq, &due, error));
 }
 
+int postbag__sender_expire_held(struct sender *s, const struct row *row)
+{
+    const struct lost lost = {.lo = row->seq,
+        .hi = row->seq,
+        .n = 1,
+        .bytes = postbag__row_bytes(row)};
+    struct due due = due_now(s);
+    int err = postbag__lease_begin(s->lease, DB_FULL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__held_expire(s->held, row->seq, row->priority);
+    if (err == 1)
+        err = postbag__outbox_note_lost(s->outbox, &lost, "ttl", wall_ms(s));
+    if (err == POSTBAG_OK)
+        err = postbag__held_release(s->held, row->key, row->priority, &due);
+    return finish(s, err);
+}
+
 /* ---- by outcome ---- */
 
 static void describe(char *out, size_t size, int reason)
