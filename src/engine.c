@@ -67,16 +67,20 @@ static int drain(struct engine *e, int64_t now_us)
     return first;
 }
 
-/* disconnect has settled everything */
-static int outbound_down(struct engine *e, int64_t now_us)
+/* disconnect has settled everything.  is_theirs: we did not hang up. */
+static int outbound_down(struct engine *e, int64_t now_us, int is_theirs)
 {
     uint32_t in_flight = e->sender.window.used;
     int err = drain(e, now_us);
+    enum link_verdict verdict = e->outbound.verdict;
 
-    if (e->outbound.verdict == LINK_BLAMES_ROWS && in_flight > 0)
+    if (verdict == LINK_BLAMES_ROWS && in_flight > 0)
         postbag__log(&e->log, POSTBAG_LOG_WARNING, e->outbound.error_code,
             "the reason may be one of the %lu messages in flight",
             (unsigned long)in_flight);
+    if (is_theirs && err == POSTBAG_OK &&
+        (verdict == LINK_AGAIN || verdict == LINK_BLAMES_ROWS))
+        err = postbag__sender_judge(&e->sender, verdict == LINK_BLAMES_ROWS);
     postbag__sender_link_down(&e->sender);
     return err;
 }
@@ -94,12 +98,14 @@ static int step_outbound(struct engine *e, int64_t now_us)
     int err = drain(e, now_us);
     const char *why = postbag__sender_gives_up(&e->sender, now_us);
     int down = POSTBAG_OK;
+    int is_theirs = 0;
 
     if (why != NULL) {
         postbag__link_fail(&e->outbound, now_us, why);
         change = LINK_WENT_DOWN;
     } else {
         change = postbag__link_step(&e->outbound, now_us);
+        is_theirs = change == LINK_WENT_DOWN;
     }
     if (may_leave(e, now_us)) {
         postbag__link_leave(&e->outbound, now_us);
@@ -108,7 +114,7 @@ static int step_outbound(struct engine *e, int64_t now_us)
     if (change == LINK_CAME_UP)
         postbag__sender_link_up(&e->sender, now_us);
     if (change == LINK_WENT_DOWN)
-        down = outbound_down(e, now_us);
+        down = outbound_down(e, now_us, is_theirs);
     return err == POSTBAG_OK ? down : err;
 }
 
@@ -135,8 +141,8 @@ static void step_inbound(struct engine *e, int64_t now_us)
 static void stop_links(struct engine *e, int64_t now_us)
 {
     postbag__link_stop(&e->outbound);
-    complain(
-        e, now_us, "record what became of a message", outbound_down(e, now_us));
+    complain(e, now_us, "record what became of a message",
+        outbound_down(e, now_us, 0));
     postbag__link_stop(&e->inbound);
 }
 

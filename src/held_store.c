@@ -39,6 +39,12 @@ static const struct stmt_plan plan[] = {
         "UPDATE outbox_held SET attempts = attempts + 1,"
         " due_boot = ?3, due_ms = ?4, error = ?5"
         " WHERE dest = ?1 AND seq = ?2"},
+    {offsetof(struct held_store, postpone),
+        "UPDATE outbox_held SET due_boot = ?3, due_ms = ?4, error = ?5"
+        " WHERE dest = ?1 AND seq = ?2"},
+    {offsetof(struct held_store, is_suspect),
+        "SELECT 1 FROM outbox_held WHERE dest = ?1 AND seq = ?2"
+        " AND state = 'retry' AND error LIKE '" HELD_SUSPECT "%'"},
     {offsetof(struct held_store, bury),
         "UPDATE outbox_held SET state = 'dead',"
         " attempts = attempts + 1, error = ?3, dead_ms = ?4"
@@ -116,6 +122,11 @@ int postbag__held_key_is_held(struct held_store *h, int64_t seq)
     return has_row(h, &h->key_is_held, seq);
 }
 
+int postbag__held_is_suspect(struct held_store *h, int64_t seq)
+{
+    return has_row(h, &h->is_suspect, seq);
+}
+
 static void bind_due(struct stmt *s, int index, const struct due *due)
 {
     if (due == NULL)
@@ -139,16 +150,26 @@ int postbag__held_hold(
     return postbag__run(s);
 }
 
-int postbag__held_again(
-    struct held_store *h, int64_t seq, const struct due *due, const char *error)
+static int put_off(struct held_store *h, struct stmt *s, int64_t seq,
+    const struct due *due, const char *error)
 {
-    struct stmt *s = &h->again;
-
     postbag__bind_text(s, 1, h->dest);
     postbag__bind_i64(s, 2, seq);
     bind_due(s, 3, due);
     postbag__bind_text(s, 5, error);
     return postbag__run(s);
+}
+
+int postbag__held_again(
+    struct held_store *h, int64_t seq, const struct due *due, const char *error)
+{
+    return put_off(h, &h->again, seq, due, error);
+}
+
+int postbag__held_postpone(
+    struct held_store *h, int64_t seq, const struct due *due, const char *error)
+{
+    return put_off(h, &h->postpone, seq, due, error);
 }
 
 int postbag__held_bury(

@@ -8,8 +8,9 @@
 struct held_store {
     struct db *db;
     const char *dest; /* borrowed */
-    struct stmt hold, exists, key_is_held, due, next_due, fetch, again, bury,
-        drop, release, count_delivered, count_dropped, stats;
+    struct stmt hold, exists, key_is_held, due, next_due, fetch, again,
+        postpone, is_suspect, bury, drop, release, count_delivered,
+        count_dropped, stats;
 };
 
 /* When a row may be tried again: CLOCK_BOOTTIME ms of one boot.  In another
@@ -35,6 +36,10 @@ POSTBAG_CHECK int postbag__held_exists(struct held_store *h, int64_t seq);
 /* Does a retry or behind row of this row's key and lane precede it? */
 POSTBAG_CHECK int postbag__held_key_is_held(struct held_store *h, int64_t seq);
 
+/* Its error begins so if the link died of it, maybe. */
+#define HELD_SUSPECT "suspect:"
+POSTBAG_CHECK int postbag__held_is_suspect(struct held_store *h, int64_t seq);
+
 /* All below: in a fenced transaction of the caller. */
 
 struct hold {
@@ -49,6 +54,9 @@ POSTBAG_CHECK int postbag__held_hold(struct held_store *h, int64_t seq,
     const struct hold *hold, int64_t wall_ms);
 /* Charge another attempt. */
 POSTBAG_CHECK int postbag__held_again(struct held_store *h, int64_t seq,
+    const struct due *due, const char *error);
+/* The same without the charge. */
+POSTBAG_CHECK int postbag__held_postpone(struct held_store *h, int64_t seq,
     const struct due *due, const char *error);
 POSTBAG_CHECK int postbag__held_bury(
     struct held_store *h, int64_t seq, const char *error, int64_t wall_ms);

@@ -65,13 +65,20 @@ void postbag__sender_abandon(struct sender *s)
     s->unsaved_us = 0;
 }
 
+uint32_t postbag__sender_full_window(const struct sender *s)
+{
+    uint32_t theirs = s->link->info.receive_max;
+
+    if (postbag__suspicion_isolates(&s->suspicion))
+        return 1;
+    return theirs != 0 && theirs < s->options.window ? theirs
+                                                     : s->options.window;
+}
+
 void postbag__sender_link_up(struct sender *s, int64_t now_us)
 {
-    uint32_t most = s->options.window;
-
-    if (s->link->info.receive_max != 0 && s->link->info.receive_max < most)
-        most = s->link->info.receive_max;
-    s->allowed = most;
+    postbag__suspicion_link_up(&s->suspicion);
+    s->allowed = postbag__sender_full_window(s);
     s->pause_us = 0;
     postbag__patience_restart(&s->patience, now_us);
     postbag__window_restart(&s->window, s->link->generation);
@@ -80,6 +87,7 @@ void postbag__sender_link_up(struct sender *s, int64_t now_us)
 void postbag__sender_link_down(struct sender *s)
 {
     s->is_confused = 0;
+    s->is_alone = 0;
     postbag__window_restart(&s->window, s->link->generation);
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_release(&s->lanes[i]);

@@ -22,6 +22,7 @@
 #include "outbox_store.h"
 #include "patience.h"
 #include "profile.h"
+#include "suspicion.h"
 #include "window.h"
 
 struct sender_options {
@@ -55,12 +56,14 @@ struct sender {
     int64_t held_due_ms;      /* next held row; INT64_MAX: none */
     int64_t retry_us;         /* the database was busy or failed: not before */
     int again;                /* a pass ended early: there is more to do now */
-    int is_confused;          /* a PUBACK said that our packet id is in use */
-    int64_t unreported;       /* rows settled and saved, for the housekeeper */
-    uint32_t newly_dead;      /* not told yet */
-    char last_dead[160];      /* why the last of them is */
-    uint32_t delivered;       /* since start, for the live state */
-    int64_t last_puback_ms;   /* wall */
+    struct suspicion suspicion;
+    int is_alone;           /* a suspect flies or waits: nothing beside it */
+    int is_confused;        /* a PUBACK said that our packet id is in use */
+    int64_t unreported;     /* rows settled and saved, for the housekeeper */
+    uint32_t newly_dead;    /* not told yet */
+    char last_dead[160];    /* why the last of them is */
+    uint32_t delivered;     /* since start, for the live state */
+    int64_t last_puback_ms; /* wall */
 };
 
 POSTBAG_CHECK int postbag__sender_init(struct sender *s);
@@ -75,6 +78,10 @@ void postbag__sender_abandon(struct sender *s);
 /* A new connection; or the old one is gone (every send has settled). */
 void postbag__sender_link_up(struct sender *s, int64_t now_us);
 void postbag__sender_link_down(struct sender *s);
+/* The other side ended the connection, and every send has settled: what that
+ * says of a row alone in flight.  is_blamed: of a message, they said.  Before
+ * postbag__sender_link_down. */
+POSTBAG_CHECK int postbag__sender_judge(struct sender *s, int is_blamed);
 /* One settled send.  Errors of the database leave the row as it was. */
 POSTBAG_CHECK int postbag__sender_settle(
     struct sender *s, const struct settled *letter, int64_t now_us);
@@ -88,6 +95,10 @@ POSTBAG_CHECK int postbag__sender_save(
 POSTBAG_CHECK int postbag__sender_reserve(
     struct sender *s, int lane, int64_t seq);
 void postbag__sender_note_gain(struct sender *s);
+/* The window is meant to be: Receive Maximum, isolation. */
+uint32_t postbag__sender_full_window(const struct sender *s);
+/* May a suspect row go now, if alone? */
+int postbag__sender_may_try_suspect(const struct sender *s);
 /* Settle a row of the log by copying it to outbox_held. */
 POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
     struct entry *e, const char *state, const char *error);

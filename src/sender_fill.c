@@ -86,6 +86,8 @@ static int has_room(const struct sender *s, int lane, uint32_t bytes)
 {
     uint32_t slots = s->allowed;
 
+    if (s->is_alone && s->window.used > 0)
+        return 0;
     if (lane == 0 && slots > 1)
         slots--;
     return s->window.used < slots &&
@@ -239,6 +241,7 @@ static int send_entry(struct sender *s, struct pass *p, struct entry *e)
         err = send_row(s, p, &row, 0);
     if (err == POSTBAG_OK) {
         e->state = ENTRY_FLYING;
+        s->is_alone = 0;
         return GO_ON;
     }
     if (is_for_later(s, p, err))
@@ -318,6 +321,7 @@ static int fill_lane(struct sender *s, int i, int64_t now_us)
 static int send_held(
     struct sender *s, const struct pass *p, const struct row *row)
 {
+    int is_suspect;
     int err;
 
     if (postbag__window_has_held(&s->window, row->seq) ||
@@ -327,11 +331,20 @@ static int send_held(
         err = postbag__sender_expire_held(s, row);
         return err == POSTBAG_OK ? GO_ON : err;
     }
+    is_suspect = postbag__held_is_suspect(s->held, row->seq);
+    if (is_suspect < 0)
+        return is_suspect;
+    if (is_suspect && !postbag__sender_may_try_suspect(s))
+        return GO_ON;
+    if (is_suspect)
+        s->is_alone = 1; /* what is in flight comes to its end first */
     if (!has_room(s, p->lane, postbag__row_bytes(row)))
         return END;
     err = send_row(s, p, row, 1);
-    if (err == POSTBAG_OK)
-        return GO_ON;
+    if (err == POSTBAG_OK) {
+        s->is_alone = is_suspect;
+        return is_suspect ? END : GO_ON;
+    }
     if (is_for_later(s, p, err))
         return END;
     if (err != POSTBAG_EINVAL)
@@ -349,7 +362,7 @@ static int fill_held(struct sender *s, int64_t now_us)
     int attempts;
     int err;
 
-    if (s->held_due_ms > now.ms)
+    if (s->held_due_ms > now.ms && !s->is_alone)
         return POSTBAG_OK;
     while ((err = postbag__held_due(
                 s->held, after, &now, &s->row_arena, &row, &attempts)) == 1) {

@@ -61,18 +61,26 @@ static void note_dead(struct sender *s, const char *error)
     (void)snprintf(s->last_dead, sizeof(s->last_dead), "%s", error);
 }
 
+static int names_suspect(const char *error)
+{
+    return error != NULL &&
+           strncmp(error, HELD_SUSPECT, sizeof(HELD_SUSPECT) - 1) == 0;
+}
+
 int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
     const char *state, const char *error)
 {
     int is_dead = strcmp(state, "dead") == 0;
+    int is_suspect = names_suspect(error);
     struct due due = due_after(s, 1);
     const struct hold hold = {
         .state = state,
-        .attempts = strcmp(state, "behind") == 0 ? 0 : 1,
+        .attempts = strcmp(state, "behind") != 0 && !is_suspect,
         .due = strcmp(state, "retry") == 0 ? &due : NULL,
         .error = error,
     };
-    int err = postbag__lease_begin(s->lease, is_dead ? DB_FULL : DB_NORMAL);
+    int err = postbag__lease_begin(
+        s->lease, is_dead || is_suspect ? DB_FULL : DB_NORMAL);
 
     if (err != POSTBAG_OK)
         return err;
@@ -225,20 +233,12 @@ static void throttle(struct sender *s, int64_t now_us)
     s->pause_us = now_us + PAUSE_US;
 }
 
-static uint32_t full_window(const struct sender *s)
-{
-    uint32_t theirs = s->link->info.receive_max;
-
-    return theirs != 0 && theirs < s->options.window ? theirs
-                                                     : s->options.window;
-}
-
 static void note_puback(struct sender *s)
 {
     s->delivered++;
     s->last_puback_ms = wall_ms(s);
     s->link->proved = 1;
-    if (s->allowed < full_window(s))
+    if (s->allowed < postbag__sender_full_window(s))
         s->allowed++;
 }
 
@@ -285,6 +285,10 @@ int postbag__sender_settle(
     slot = *taken;
     postbag__window_give_back(&s->window, taken);
     postbag__patience_restart(&s->patience, now_us);
+    if (letter->err == POSTBAG_OK || letter->err == POSTBAG_EREFUSED)
+        postbag__suspicion_answered(&s->suspicion);
+    else
+        postbag__suspicion_lost(&s->suspicion, slot.seq);
     if (letter->err == POSTBAG_OK)
         note_puback(s);
     else if (says_nothing_of_the_row(letter)) {

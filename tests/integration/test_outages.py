@@ -76,6 +76,42 @@ class Answers(ScriptedBroker):
         self.check_each_is_sent_once("ackunknown=1")
 
 
+class Poison(ScriptedBroker):
+    """A broker without reason codes that hangs up on one message."""
+
+    def held(self):
+        return self.own.rows("SELECT topic, state, attempts, error FROM"
+                             " outbox_held ORDER BY seq")
+
+    def put(self, topic, key):
+        self.own.run("INSERT INTO outbox(topic, payload, key)"
+                     " VALUES (?, ?, ?)", topic, topic, key)
+
+    def test_one_bad_message_dies_and_all_others_arrive_in_order(self):
+        self.start("cuttopic=bad", words=(
+            *QUICK, "mqtt_version=4", "retry_base_ms=500",
+            "retry_cap_ms=1000", "ack_delay_ms=10"))
+        self.relay.wait_err("outbound link: connected")
+        self.own.put_many(1, 20)
+        self.put("bad", "k")
+        self.put("after1", "k")
+        self.put("after2", "k")
+        self.own.put_many(21, 20)
+        rig.wait_for(lambda: "suspect" in str(self.held()), "it is suspect")
+        self.assertEqual(self.held()[0][:3], ("bad", "retry", 0))
+        rig.wait_for(lambda: [row[1] for row in self.held()] == ["dead"],
+                     "it is dead")
+        self.assertEqual(self.held()[0][:3], ("bad", "dead", 1))
+        rig.wait_for(lambda: self.own.counts()["delivered"] == 42,
+                     "all others are delivered")
+        topics = re.findall(r"< PUBLISH .* topic=(\S+)", self.fake.log())
+        after = [t for t in topics if t.startswith("after")]
+        self.assertEqual(after, ["after1", "after2"])
+        self.assertLessEqual(topics.count("bad"), 8)
+        self.assertLess(len(topics), 42 * 4)
+        self.assert_sound(self.own)
+
+
 class ReceiveMaximum(ScriptedBroker):
     def test_short_receive_maximum_is_kept(self):
         self.start("recvmax=3", "hold=1")

@@ -22,6 +22,7 @@ SAME_FLOOR = {
     "sender": ["lease"],
     "sender_fill": ["sender"],
     "sender_settle": ["sender"],
+    "sender_suspect": ["sender"],
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "engine_open": ["engine"],

@@ -25,6 +25,7 @@ Settings, at the start or later by a line "set key=value" on standard input
   skipack=N         no PUBACK for the Nth PUBLISH of all
   hold=1            keep PUBACKs back; "set hold=" sends them
   cutafter=N        reset the connection at its Nth PUBLISH, unacknowledged
+  cuttopic=TOPIC    reset the connection at a PUBLISH to it, unacknowledged
   halfpacket=N      at its Nth PUBLISH send a part of the PUBACK and close
   cutwithin=N       reset when N bytes of a PUBLISH longer than that have come
   discafter=N:RC    send DISCONNECT with RC at its Nth PUBLISH (MQTT 5)
@@ -331,7 +332,7 @@ class Connection:
                  f"dup={flags >> 3 & 1} retain={flags & 1} topic={topic}",
                  f"len={len(payload)} payload={payload[:40]!r}",
                  *(f"{code:#04x}={value!r}" for code, value in given))
-        if self.is_nth("cutafter"):
+        if self.is_nth("cutafter") or topic == self.setting("cuttopic"):
             self.reset()
             return
         if self.is_nth("halfpacket"):

@@ -152,6 +152,23 @@ static struct relay *sending_again(struct bench *b)
     return r;
 }
 
+static void test_sync_follows_a_suspicion(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = sending(b, 1);
+
+    for (int i = 0; i < 3; i++) {
+        relay_run_ms(r, 60 * 1000);
+        assert_int_equal(r->out->in_flight, 1);
+        wal_syncs = 0;
+        fake_lose(r->out, POSTBAG_ELINK, 0);
+        relay_step(r);
+    }
+    assert_string_equal(
+        sql_text(b->w.t.app, "SELECT state FROM outbox_held"), "retry");
+    assert_int_equal(wal_syncs, 1);
+}
+
 static void test_sync_follows_the_delivery_of_a_held_row(void **state)
 {
     struct bench *b = *state;
@@ -205,6 +222,7 @@ int main(void)
         BENCH(test_sync_retry_time_needs_none),
         BENCH(test_sync_follows_the_lease),
         BENCH(test_sync_follows_a_death_at_once),
+        BENCH(test_sync_follows_a_suspicion),
         BENCH(test_sync_follows_the_delivery_of_a_held_row),
         BENCH(test_sync_follows_the_death_of_a_held_row),
         BENCH(test_sync_follows_a_requeue),

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* Whose fault is it that connections die: all that can happen, in order. */
+#include "suspicion.h"
+
+#include <string.h>
+
+#include "unit.h"
+
+/* A connection that answers so many rows, then dies with these in flight. */
+static enum suspicion_verdict die(
+    struct suspicion *s, int answers, const char *rows, int is_suspect)
+{
+    postbag__suspicion_link_up(s);
+    for (int i = 0; i < answers; i++)
+        postbag__suspicion_answered(s);
+    for (; *rows != 0; rows++)
+        postbag__suspicion_lost(s, *rows);
+    return postbag__suspicion_death(s, 0, is_suspect);
+}
+
+static void test_suspicion_two_deaths_without_an_answer_isolate(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    assert_int_equal(die(&s, 0, "abc", 0), SUSPICION_NONE);
+    assert_int_equal(postbag__suspicion_isolates(&s), 0);
+    assert_int_equal(die(&s, 0, "abc", 0), SUSPICION_NONE);
+    assert_int_equal(postbag__suspicion_isolates(&s), 1);
+}
+
+static void test_suspicion_answer_begins_the_count_of_deaths_anew(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        (void)die(&s, 0, "abc", 0);
+        (void)die(&s, 1, "abc", 0);
+        assert_int_equal(postbag__suspicion_isolates(&s), 0);
+    }
+}
+
+static void test_suspicion_idle_connection_counts_for_nothing(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(die(&s, 0, "", 0), SUSPICION_NONE);
+    assert_int_equal(s.deaths, 0);
+    assert_int_equal(postbag__suspicion_isolates(&s), 0);
+}
+
+static void test_suspicion_blame_isolates_at_once(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    postbag__suspicion_lost(&s, 'a');
+    postbag__suspicion_lost(&s, 'b');
+    assert_int_equal(postbag__suspicion_death(&s, 1, 0), SUSPICION_NONE);
+    assert_int_equal(postbag__suspicion_isolates(&s), 1);
+}
+
+static void test_suspicion_isolation_ends_when_all_lost_rows_settled(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    (void)die(&s, 0, "abc", 0);
+    (void)die(&s, 0, "abc", 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(postbag__suspicion_isolates(&s), 1);
+        postbag__suspicion_answered(&s);
+    }
+    assert_int_equal(postbag__suspicion_isolates(&s), 0);
+}
+
+static void test_suspicion_third_death_alone_sets_aside(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_NONE);
+    /* an answer to others before it does not clear it */
+    assert_int_equal(die(&s, 2, "a", 0), SUSPICION_NONE);
+    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
+    /* it could not be written: the next one tells again */
+    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
+}
+
+static void test_suspicion_company_or_another_row_is_no_third_death(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    (void)die(&s, 0, "a", 0);
+    (void)die(&s, 0, "a", 0);
+    assert_int_equal(die(&s, 0, "ab", 0), SUSPICION_NONE);
+    assert_int_equal(die(&s, 0, "b", 0), SUSPICION_NONE);
+    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_NONE);
+    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_NONE);
+    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
+}
+
+static void test_suspicion_setting_aside_counts_as_settled(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    (void)die(&s, 0, "a", 0);
+    (void)die(&s, 0, "ab", 0);
+    (void)die(&s, 0, "a", 0);
+    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
+    assert_int_equal(postbag__suspicion_isolates(&s), 1);
+    postbag__suspicion_answered(&s);
+    assert_int_equal(postbag__suspicion_isolates(&s), 0);
+}
+
+static void test_suspicion_suspect_is_guilty_only_where_others_were_answered(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(die(&s, 0, "a", 1), SUSPICION_AGAIN);
+    assert_int_equal(die(&s, 1, "a", 1), SUSPICION_GUILTY);
+}
+
+/* All short histories of a connection that never answers: nobody is guilty,
+ * and nobody is set aside before its third death alone. */
+static void test_suspicion_silent_connection_never_finds_guilt(void **state)
+{
+    static const char *const flights[] = {"", "a", "b", "ab"};
+
+    (void)state;
+    for (unsigned history = 0; history < 65536; history++) {
+        struct suspicion s = {0};
+        int alone[2] = {0};
+
+        for (int i = 0; i < 8; i++) {
+            const char *rows = flights[history >> (2 * i) & 3];
+            enum suspicion_verdict v = die(&s, 0, rows, 0);
+
+            assert_int_not_equal(v, SUSPICION_GUILTY);
+            if (strlen(rows) == 1)
+                alone[*rows - 'a']++;
+            if (v == SUSPICION_SET_ASIDE)
+                assert_true(alone[*rows - 'a'] >= 3);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_suspicion_two_deaths_without_an_answer_isolate),
+        cmocka_unit_test(test_suspicion_answer_begins_the_count_of_deaths_anew),
+        cmocka_unit_test(test_suspicion_idle_connection_counts_for_nothing),
+        cmocka_unit_test(test_suspicion_blame_isolates_at_once),
+        cmocka_unit_test(
+            test_suspicion_isolation_ends_when_all_lost_rows_settled),
+        cmocka_unit_test(test_suspicion_third_death_alone_sets_aside),
+        cmocka_unit_test(
+            test_suspicion_company_or_another_row_is_no_third_death),
+        cmocka_unit_test(test_suspicion_setting_aside_counts_as_settled),
+        cmocka_unit_test(
+            test_suspicion_suspect_is_guilty_only_where_others_were_answered),
+        cmocka_unit_test(test_suspicion_silent_connection_never_finds_guilt),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
