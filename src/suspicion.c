@@ -28,14 +28,14 @@ void postbag__suspicion_lost(struct suspicion *s, int64_t seq)
     s->last = seq;
 }
 
-static void count_death(struct suspicion *s, int is_blamed)
+static void count_death(struct suspicion *s, uint32_t lost, int is_blamed)
 {
     if (!s->was_acked)
         s->deaths++;
     if (is_blamed)
         s->deaths = SUSPICION_DEATHS;
-    if (s->deaths >= SUSPICION_DEATHS && s->left < s->lost)
-        s->left = s->lost;
+    if (s->deaths >= SUSPICION_DEATHS && s->left < lost)
+        s->left = lost;
 }
 
 /* Not begun anew when set aside: if that cannot be written, the next death
@@ -55,12 +55,15 @@ static enum suspicion_verdict count_alone(struct suspicion *s)
 enum suspicion_verdict postbag__suspicion_death(
     struct suspicion *s, int is_blamed, int is_suspect)
 {
-    if (s->lost == 0)
+    uint32_t lost = s->lost;
+
+    if (lost == 0)
         return SUSPICION_NONE;
-    if (s->lost == 1 && is_suspect)
+    s->lost = 0; /* an attempt that comes to nothing takes nothing along */
+    if (lost == 1 && is_suspect)
         return s->was_acked ? SUSPICION_GUILTY : SUSPICION_AGAIN;
-    count_death(s, is_blamed);
-    return s->lost == 1 ? count_alone(s) : SUSPICION_NONE;
+    count_death(s, lost, is_blamed);
+    return lost == 1 ? count_alone(s) : SUSPICION_NONE;
 }
 
 int postbag__suspicion_isolates(const struct suspicion *s)

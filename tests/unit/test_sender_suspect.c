@@ -164,6 +164,32 @@ static void test_suspect_isolation_sends_one_at_a_time(void **state)
     assert_true(r->out->in_flight > 1);
 }
 
+/* The broker goes with one row in flight and stays away for an hour. */
+static void test_suspect_outage_with_one_row_in_flight_charges_nothing(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = up(b);
+
+    relay_put(r, "a", 2);
+    relay_run_ms(r, 100);
+    fake_settle(r->out, 0, 0);
+    relay_run_ms(r, 100);
+    r->out->auto_up = 0;
+    fake_lose(r->out, POSTBAG_ELINK, 0);
+    for (int i = 0; i < 36000; i++) {
+        relay_run_ms(r, 100);
+        if (r->out->is_connecting)
+            fake_lose(r->out, POSTBAG_ELINK, 0);
+    }
+    assert_true(r->out->connects > 100);
+    assert_string_equal(held(b), "");
+    r->out->auto_up = 1;
+    serve(r, 10, "");
+    assert_string_equal(held(b), "");
+    assert_int_equal(fake_count(r->out, "a2"), 2);
+}
+
 static void test_suspect_our_own_hanging_up_suspects_nobody(void **state)
 {
     struct bench *b = *state;
@@ -210,6 +236,7 @@ int main(void)
         BENCH(test_suspect_followers_of_its_key_wait_behind_it),
         BENCH(test_suspect_broker_that_hangs_up_on_all_for_a_day_kills_nothing),
         BENCH(test_suspect_isolation_sends_one_at_a_time),
+        BENCH(test_suspect_outage_with_one_row_in_flight_charges_nothing),
         BENCH(test_suspect_our_own_hanging_up_suspects_nobody),
         BENCH(test_suspect_flies_alone_on_a_busy_link),
     };

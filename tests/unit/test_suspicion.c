@@ -52,6 +52,21 @@ static void test_suspicion_idle_connection_counts_for_nothing(void **state)
     assert_int_equal(postbag__suspicion_isolates(&s), 0);
 }
 
+/* A broker that is down after it took a row along: refused, again and again. */
+static void test_suspicion_attempts_that_fail_count_nothing(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    assert_int_equal(die(&s, 1, "a", 0), SUSPICION_NONE);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(postbag__suspicion_death(&s, 0, 0), SUSPICION_NONE);
+        assert_int_equal(postbag__suspicion_death(&s, 0, 1), SUSPICION_NONE);
+    }
+    assert_int_equal(s.alone, 1);
+    assert_int_equal(s.deaths, 0);
+}
+
 static void test_suspicion_blame_isolates_at_once(void **state)
 {
     struct suspicion s = {0};
@@ -161,6 +176,7 @@ int main(void)
         cmocka_unit_test(test_suspicion_two_deaths_without_an_answer_isolate),
         cmocka_unit_test(test_suspicion_answer_begins_the_count_of_deaths_anew),
         cmocka_unit_test(test_suspicion_idle_connection_counts_for_nothing),
+        cmocka_unit_test(test_suspicion_attempts_that_fail_count_nothing),
         cmocka_unit_test(test_suspicion_blame_isolates_at_once),
         cmocka_unit_test(
             test_suspicion_isolation_ends_when_all_lost_rows_settled),
