@@ -39,7 +39,8 @@ void postbag__suspicion_answered(struct suspicion *s);
 /* The connection ended with this row in flight. */
 void postbag__suspicion_lost(struct suspicion *s, int64_t seq);
 /* All that were lost are told: the other side ended the connection.  They
- * count once: what follows may be an attempt that never comes up.  is_blamed: it said that a message was the reason; is_suspect: the lone row
+ * count once: what follows may be an attempt that never comes up.
+ * is_blamed: it said that a message was the reason; is_suspect: the lone row
  * was set aside before. */
 enum suspicion_verdict postbag__suspicion_death(
     struct suspicion *s, int is_blamed, int is_suspect);
