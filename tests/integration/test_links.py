@@ -39,25 +39,6 @@ class Hints(rig.Case):
         self.assertEqual(gateway.end(), 0)
 
 
-class Slow(rig.Case):
-    def test_large_message_takes_longer_than_the_ack_timeout(self):
-        """Fifteen seconds of it at this rate, and it is sent once.  The kernel
-        on the way takes some kilobytes every two seconds."""
-        broker = self.broker()
-        sub = self.subscriber(broker)
-        link = rig.SlowLink(broker.port, 4000)
-        self.addCleanup(link.close)
-        gateway = self.gateway(f"tcp://127.0.0.1:{link.port}",
-                               "ack_timeout_ms=8000")
-        gateway.wait_err(UP)
-        own = self.database()
-        own.put_many(1, 1, size=60000)
-        own.wait_settled()
-        self.assertEqual(own.counts()["delivered"], 1)
-        self.assertEqual(gateway.err().count("next try in"), 0)
-        self.assertEqual(len(sub.messages()), 1)
-
-
 class Servers(rig.Case):
     def test_second_broker_serves_until_the_first_is_back(self):
         second = self.broker(name="second")

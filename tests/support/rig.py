@@ -22,7 +22,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
@@ -299,44 +298,6 @@ class Subscriber(Process):
     def wait_payload(self, payload, seconds=WAIT_S):
         wait_for(lambda: payload in self.payloads(),
                  f"{payload!r} arrives", seconds)
-
-
-class SlowLink:
-    """A link to a port of ours that carries so many bytes a second upwards.
-    Its sockets hold little, so that the sender's kernel notices."""
-
-    def __init__(self, port, rate):
-        self.rate = rate
-        self.target = port
-        self.listener = socket.socket()
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-        self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen()
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self):
-        with contextlib.suppress(OSError):
-            while True:
-                near = self.listener.accept()[0]
-                far = socket.create_connection(("127.0.0.1", self.target))
-                for a, b, rate in ((near, far, self.rate), (far, near, 0)):
-                    threading.Thread(target=self._carry, args=(a, b, rate),
-                                     daemon=True).start()
-
-    @staticmethod
-    def _carry(source, drain, rate):
-        with contextlib.suppress(OSError):
-            while data := source.recv(256):
-                drain.sendall(data)
-                if rate:
-                    time.sleep(len(data) / rate)
-        for end in (source, drain):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def close(self):
-        self.listener.close()
 
 
 class Database:
