@@ -41,6 +41,25 @@ def need(*tools):
         sys.exit(77)
 
 
+def in_own_network(*commands):
+    """Run this file again in a network namespace of its own, where its
+    loopback is shaped by the commands and nobody else's is.  Where that is
+    not permitted the file is skipped."""
+    if os.environ.get("POSTBAG_OWN_NETWORK"):
+        for command in ("ip link set lo up", *commands):
+            subprocess.run(command.split(), check=True)
+        return
+    need("unshare", "ip", "tc")
+    rootless = [] if os.geteuid() == 0 else ["--map-root-user"]
+    command = ["unshare", "--net", *rootless]
+    if subprocess.run([*command, "true"], stderr=subprocess.DEVNULL,
+                      check=False).returncode != 0:
+        print("skipped: not permitted: unshare --net")
+        sys.exit(77)
+    os.environ["POSTBAG_OWN_NETWORK"] = "1"
+    os.execvp("unshare", [*command, sys.executable, *sys.argv])
+
+
 def wait_for(condition, what, seconds=WAIT_S):
     """The condition's first true value; AssertionError at the deadline."""
     return wait_long(condition, what, lambda: None, seconds)
