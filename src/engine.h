@@ -24,6 +24,7 @@ struct engine {
     struct shared shared;
     struct db db;
     struct outbox_store outbox;
+    struct lost_store lost;
     struct held_store held;
     struct envelope envelope;
     struct lease lease;

@@ -257,7 +257,9 @@ static int open_stores(struct engine *e)
             c->envelope);
     err = postbag__outbox_open(&e->outbox, &e->db, c->dest);
     if (err == POSTBAG_OK)
-        err = postbag__held_open(&e->held, &e->db, c->dest);
+        err = postbag__lost_open(&e->lost, &e->db, c->dest);
+    if (err == POSTBAG_OK)
+        err = postbag__held_open(&e->held, &e->db, &e->lost);
     if (err == POSTBAG_OK)
         err = postbag__envelope_open(&e->envelope, &e->db, kind, c->source);
     return err;
@@ -275,6 +277,7 @@ static int open_sender(struct engine *e)
         .lease = &e->lease,
         .link = &e->outbound,
         .outbox = &e->outbox,
+        .lost = &e->lost,
         .held = &e->held,
         .envelope = &e->envelope,
         .options =
@@ -396,6 +399,7 @@ void postbag__engine_close(struct engine *e)
     postbag__mailbox_free(&e->mailbox);
     postbag__envelope_close(&e->envelope);
     postbag__held_close(&e->held);
+    postbag__lost_close(&e->lost);
     postbag__outbox_close(&e->outbox);
     postbag__db_close(&e->db);
     if (e->shared.gate != NULL)

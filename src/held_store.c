@@ -9,6 +9,11 @@
 #include <stddef.h>
 #include <string.h>
 
+/* What the end of a row's wait needs to know of it. */
+#define WHO_ENDS \
+    " RETURNING key, priority, length(CAST(topic AS BLOB))" \
+    " + length(CAST(payload AS BLOB))"
+
 static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, hold),
         "INSERT INTO outbox_held(dest, seq, state, attempts,"
@@ -48,17 +53,18 @@ static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, bury),
         "UPDATE outbox_held SET state = 'dead',"
         " attempts = attempts + 1, error = ?3, dead_ms = ?4"
-        " WHERE dest = ?1 AND seq = ?2"},
-    {offsetof(struct held_store, drop),
-        "DELETE FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
+        " WHERE dest = ?1 AND seq = ?2" WHO_ENDS},
+    {offsetof(struct held_store, remove),
+        "DELETE FROM outbox_held WHERE dest = ?1 AND seq = ?2" WHO_ENDS},
+    /* due_boot NULL is "another boot": due at once */
     {offsetof(struct held_store, release),
-        "UPDATE outbox_held SET state = 'retry', due_boot = ?4,"
-        " due_ms = ?5 WHERE dest = ?1 AND seq ="
+        "UPDATE outbox_held SET state = 'retry', due_boot = NULL,"
+        " due_ms = NULL WHERE dest = ?1 AND seq ="
         " (SELECT min(seq) FROM outbox_held WHERE dest = ?1 AND key = ?2"
         "  AND key IS NOT NULL AND priority = ?3 AND state = 'behind')"
         " AND NOT EXISTS (SELECT 1 FROM outbox_held WHERE dest = ?1"
         "  AND key = ?2 AND key IS NOT NULL AND priority = ?3"
-        "  AND state = 'retry')"},
+        "  AND state NOT IN ('behind', 'dead'))"},
     {offsetof(struct held_store, count_delivered),
         "UPDATE outbox_cursor SET delivered = delivered + 1"
         " WHERE dest = ?1 AND lane = ?2"},
@@ -72,12 +78,13 @@ static const struct stmt_plan plan[] = {
 };
 enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
 
-int postbag__held_open(struct held_store *h, struct db *db, const char *dest)
+int postbag__held_open(
+    struct held_store *h, struct db *db, struct lost_store *lost)
 {
-
     memset(h, 0, sizeof(*h));
     h->db = db;
-    h->dest = dest;
+    h->dest = lost->dest;
+    h->lost = lost;
     return postbag__prepare_all(db, h, plan, STATEMENTS);
 }
 
@@ -172,61 +179,85 @@ int postbag__held_postpone(
     return put_off(h, &h->postpone, seq, due, error);
 }
 
+/* ---- the end of a row's wait ---- */
+
+/* 1: s stands on what is to be known of the row (WHO_ENDS).  0: there is no
+ * such row. */
+static int end(struct held_store *h, struct stmt *s, int64_t seq)
+{
+    postbag__bind_text(s, 1, h->dest);
+    postbag__bind_i64(s, 2, seq);
+    return postbag__row(s);
+}
+
+static int count(struct held_store *h, struct stmt *counter, struct stmt *ended)
+{
+    postbag__bind_text(counter, 1, h->dest);
+    postbag__bind_i64(counter, 2, postbag__col_i64(ended, 1));
+    return postbag__run(counter);
+}
+
+/* The last step: the oldest that waits behind the row that ended, if nobody
+ * of its key is before that one. */
+static int release(struct held_store *h, struct stmt *ended)
+{
+    const char *key = postbag__col_text(ended, 0);
+    struct stmt *s = &h->release;
+    int err = POSTBAG_OK;
+
+    if (key != NULL) {
+        postbag__bind_text(s, 1, h->dest);
+        postbag__bind_text(s, 2, key);
+        postbag__bind_i64(s, 3, postbag__col_i64(ended, 1));
+        err = postbag__run(s);
+    }
+    postbag__reset(ended);
+    return err;
+}
+
 int postbag__held_bury(
     struct held_store *h, int64_t seq, const char *error, int64_t wall_ms)
 {
-    struct stmt *s = &h->bury;
-
-    postbag__bind_text(s, 1, h->dest);
-    postbag__bind_i64(s, 2, seq);
-    postbag__bind_text(s, 3, error);
-    postbag__bind_i64(s, 4, wall_ms);
-    return postbag__run(s);
-}
-
-int postbag__held_expire(struct held_store *h, int64_t seq, int lane)
-{
     int err;
 
-    postbag__bind_text(&h->drop, 1, h->dest);
-    postbag__bind_i64(&h->drop, 2, seq);
-    err = postbag__run(&h->drop);
-    if (err != POSTBAG_OK || postbag__changes(h->db) == 0)
-        return err;
-    postbag__bind_text(&h->count_dropped, 1, h->dest);
-    postbag__bind_i64(&h->count_dropped, 2, lane);
-    err = postbag__run(&h->count_dropped);
-    return err == POSTBAG_OK ? 1 : err;
+    postbag__bind_text(&h->bury, 3, error);
+    postbag__bind_i64(&h->bury, 4, wall_ms);
+    err = end(h, &h->bury, seq);
+    return err == 1 ? release(h, &h->bury) : err;
 }
 
-int postbag__held_deliver(struct held_store *h, int64_t seq, int lane)
+int postbag__held_deliver(struct held_store *h, int64_t seq)
 {
-    int err;
+    int err = end(h, &h->remove, seq);
 
-    postbag__bind_text(&h->drop, 1, h->dest);
-    postbag__bind_i64(&h->drop, 2, seq);
-    err = postbag__run(&h->drop);
-    /* an operator may have removed it while it was in flight */
-    if (err != POSTBAG_OK || postbag__changes(h->db) == 0)
+    if (err != 1)
         return err;
-    postbag__bind_text(&h->count_delivered, 1, h->dest);
-    postbag__bind_i64(&h->count_delivered, 2, lane);
-    return postbag__run(&h->count_delivered);
+    err = count(h, &h->count_delivered, &h->remove);
+    if (err == POSTBAG_OK)
+        return release(h, &h->remove);
+    postbag__reset(&h->remove);
+    return err;
 }
 
-int postbag__held_release(
-    struct held_store *h, const char *key, int lane, const struct due *due)
+int postbag__held_drop(
+    struct held_store *h, int64_t seq, const char *reason, int64_t wall_ms)
 {
-    struct stmt *s = &h->release;
+    struct lost lost = {.lo = seq, .hi = seq, .n = 1};
+    int err = end(h, &h->remove, seq);
 
-    if (key == NULL)
-        return POSTBAG_OK;
-    postbag__bind_text(s, 1, h->dest);
-    postbag__bind_text(s, 2, key);
-    postbag__bind_i64(s, 3, lane);
-    bind_due(s, 4, due);
-    return postbag__run(s);
+    if (err != 1)
+        return err;
+    lost.bytes = postbag__col_i64(&h->remove, 2);
+    err = count(h, &h->count_dropped, &h->remove);
+    if (err == POSTBAG_OK)
+        err = postbag__lost_note(h->lost, &lost, reason, wall_ms);
+    if (err == POSTBAG_OK)
+        return release(h, &h->remove);
+    postbag__reset(&h->remove);
+    return err;
 }
+
+/* ---- what is due ---- */
 
 static int read_held(
     struct stmt *s, struct arena *arena, struct row *out, int *attempts_out)

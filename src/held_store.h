@@ -3,13 +3,15 @@
 #ifndef POSTBAG_SRC_HELD_STORE_H
 #define POSTBAG_SRC_HELD_STORE_H
 
+#include "lost_store.h"
 #include "row.h"
 
 struct held_store {
     struct db *db;
-    const char *dest; /* borrowed */
+    const char *dest;        /* borrowed */
+    struct lost_store *lost; /* of the same destination; borrowed */
     struct stmt hold, exists, key_is_held, due, next_due, fetch, again,
-        postpone, is_suspect, bury, drop, release, count_delivered,
+        postpone, is_suspect, bury, remove, release, count_delivered,
         count_dropped, stats;
 };
 
@@ -26,7 +28,7 @@ struct held_stats {
 };
 
 POSTBAG_CHECK int postbag__held_open(
-    struct held_store *h, struct db *db, const char *dest);
+    struct held_store *h, struct db *db, struct lost_store *lost);
 void postbag__held_close(struct held_store *h);
 
 POSTBAG_CHECK int postbag__held_stats(
@@ -58,19 +60,16 @@ POSTBAG_CHECK int postbag__held_again(struct held_store *h, int64_t seq,
 /* The same without the charge. */
 POSTBAG_CHECK int postbag__held_postpone(struct held_store *h, int64_t seq,
     const struct due *due, const char *error);
+
+/* These end a row's wait: the oldest behind it is due now.  They do nothing
+ * where an operator has removed the row. */
 POSTBAG_CHECK int postbag__held_bury(
     struct held_store *h, int64_t seq, const char *error, int64_t wall_ms);
 /* Delivered: remove the row, count it. */
-POSTBAG_CHECK int postbag__held_deliver(
-    struct held_store *h, int64_t seq, int lane);
-/* Dropped: remove the row, count it.  1: it was there, 0: not any more, or an
- * error. */
-POSTBAG_CHECK int postbag__held_expire(
-    struct held_store *h, int64_t seq, int lane);
-/* A row of this key was delivered, dropped or buried: the oldest that waits
- * behind it is due now. */
-POSTBAG_CHECK int postbag__held_release(
-    struct held_store *h, const char *key, int lane, const struct due *due);
+POSTBAG_CHECK int postbag__held_deliver(struct held_store *h, int64_t seq);
+/* Dropped: remove the row, count it, record it in outbox_lost. */
+POSTBAG_CHECK int postbag__held_drop(
+    struct held_store *h, int64_t seq, const char *reason, int64_t wall_ms);
 
 /* The oldest row that is due and comes after seq `after`: 1 and the row, 0,
  * or an error. */

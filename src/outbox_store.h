@@ -11,8 +11,7 @@ enum { POSTBAG__LANES = 4 };
 struct outbox_store {
     struct db *db;
     const char *dest; /* borrowed */
-    struct stmt scan_bulk, scan_urgent, fetch, newest, save, note_ack,
-        lost_extend, lost_add;
+    struct stmt scan_bulk, scan_urgent, fetch, newest, save, note_ack;
 };
 
 /* A row as the scan sees it. */
@@ -48,10 +47,6 @@ POSTBAG_CHECK int postbag__outbox_load(
  * EFENCED if the cursor in the database is ahead of ours. */
 POSTBAG_CHECK int postbag__outbox_save(
     struct outbox_store *o, int lane, const struct lane *l, int64_t sent_hi);
-/* Record dropped rows in outbox_lost; the newest entry grows where they follow
- * it.  In the transaction that counts them. */
-POSTBAG_CHECK int postbag__outbox_note_lost(struct outbox_store *o,
-    const struct lost *lost, const char *reason, int64_t at_ms);
 /* Remember when the cursor moved: published_at of kept rows. */
 POSTBAG_CHECK int postbag__outbox_note_ack(
     struct outbox_store *o, int lane, int64_t upto, int64_t at_ms);

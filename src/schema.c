@@ -90,7 +90,8 @@ static const char *const outbox_tables[] = {
     "CREATE TABLE outbox_lost("
     " dest TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,"
     " n INTEGER NOT NULL, bytes INTEGER NOT NULL, reason TEXT NOT NULL,"
-    " at_ms INTEGER NOT NULL) STRICT",
+    " at_ms INTEGER NOT NULL,"
+    " PRIMARY KEY(dest, hi, lo, reason)) STRICT, WITHOUT ROWID",
 };
 
 static const char *const outbox_triggers[] = {

@@ -127,8 +127,8 @@ static int save_lane(struct sender *s, int i, int64_t wanted)
     int err = postbag__outbox_save(s->outbox, i, l, reservation(s, l, wanted));
 
     if (err == POSTBAG_OK && l->gain.expired.n != 0)
-        err = postbag__outbox_note_lost(
-            s->outbox, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
+        err = postbag__lost_note(
+            s->lost, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
     if (err != POSTBAG_OK || s->options.keep_s == 0 || l->gain.rows == 0)
         return err;
     return postbag__outbox_note_ack(

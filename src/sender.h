@@ -39,6 +39,7 @@ struct sender {
     struct lease *lease;
     struct link *link;
     struct outbox_store *outbox;
+    struct lost_store *lost;
     struct held_store *held;
     struct envelope *envelope;
     struct sender_options options;

@@ -36,14 +36,6 @@ static struct due due_after(const struct sender *s, int attempts)
     return due;
 }
 
-static struct due due_now(const struct sender *s)
-{
-    struct due due = {
-        .boot = s->boot, .ms = port_of(s)->mono_us(port_of(s)->ctx) / 1000};
-
-    return due;
-}
-
 /* End a transaction that did its part with err, and see what is held now. */
 static int finish(struct sender *s, int err)
 {
@@ -98,14 +90,11 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
 int postbag__sender_bury(
     struct sender *s, const struct row *row, const char *error)
 {
-    struct due due = due_now(s);
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
     err = postbag__held_bury(s->held, row->seq, error, wall_ms(s));
-    if (err == POSTBAG_OK)
-        err = postbag__held_release(s->held, row->key, row->priority, &due);
     err = finish(s, err);
     if (err == POSTBAG_OK)
         note_dead(s, error);
@@ -116,15 +105,11 @@ int postbag__sender_bury(
 
 static int held_delivered(struct sender *s, const struct row *row)
 {
-    struct due due = due_now(s);
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__held_deliver(s->held, row->seq, row->priority);
-    if (err == POSTBAG_OK)
-        err = postbag__held_release(s->held, row->key, row->priority, &due);
-    return finish(s, err);
+    return finish(s, postbag__held_deliver(s->held, row->seq));
 }
 
 static int held_refused(
@@ -140,21 +125,11 @@ static int held_refused(
 
 int postbag__sender_expire_held(struct sender *s, const struct row *row)
 {
-    const struct lost lost = {.lo = row->seq,
-        .hi = row->seq,
-        .n = 1,
-        .bytes = postbag__row_bytes(row)};
-    struct due due = due_now(s);
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__held_expire(s->held, row->seq, row->priority);
-    if (err == 1)
-        err = postbag__outbox_note_lost(s->outbox, &lost, "ttl", wall_ms(s));
-    if (err == POSTBAG_OK)
-        err = postbag__held_release(s->held, row->key, row->priority, &due);
-    return finish(s, err);
+    return finish(s, postbag__held_drop(s->held, row->seq, "ttl", wall_ms(s)));
 }
 
 /* ---- by outcome ---- */

@@ -15,6 +15,8 @@ BASE = ["mem", "error", "utf8", "row"]
 SAME_FLOOR = {
     "db_codes": ["db"],
     "handling": ["writer"],
+    "held_store": ["lost_store"],
+    "discard_store": ["held_store"],
     "db_open": ["db"],
     "envelope_json": ["envelope"],
     "db_wal": ["db"],

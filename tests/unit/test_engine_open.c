@@ -7,25 +7,6 @@
 #include "relay.h"
 #include "unit.h"
 
-/* An open that must fail; its transport is destroyed with it. */
-static int try_open(struct bench *b, struct postbag_fault *why)
-{
-    struct relay *r = &b->r;
-    unsigned destroyed = 0;
-    int err;
-
-    r->out->destroyed = &destroyed;
-    assert_ok(postbag__config_copy(&r->config, &r->options, NULL));
-    err = postbag__engine_open(&r->e, &r->config, &r->consumers, why);
-    assert_int_not_equal(err, POSTBAG_OK);
-    assert_int_equal(destroyed, 1);
-    assert_int_equal(why->code, err);
-    postbag__config_free(&r->config);
-    r->out = fake_transport_new();
-    r->options.transport = &r->out->base;
-    return err;
-}
-
 /* ---- opening ---- */
 
 static void test_engine_open_with_a_failing_port_fails_and_frees(void **state)
@@ -47,7 +28,7 @@ static void test_engine_open_with_a_failing_port_fails_and_frees(void **state)
         struct postbag_fault why = {0};
 
         b->w.sim.fails[all[i].call] = all[i].err;
-        assert_int_equal(try_open(b, &why), all[i].err);
+        assert_int_equal(relay_cannot_open(&b->r, &why), all[i].err);
         assert_int_not_equal(why.text[0], '\0');
         b->w.sim.fails[all[i].call] = 0;
     }
@@ -60,11 +41,11 @@ static void test_engine_open_names_the_option_that_is_wrong(void **state)
     struct postbag_fault why;
 
     b->r.options.envelope = "xml";
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "option envelope is xml");
     b->r.options.envelope = NULL;
     b->r.options.db_path = "/nowhere/at/all/gw.db";
-    assert_int_equal(try_open(b, &why), POSTBAG_EIO);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EIO);
     assert_has(why.text, "/nowhere/at/all/gw.db");
 }
 
@@ -87,7 +68,7 @@ static void test_engine_open_of_an_unfit_database_is_refused(void **state)
         assert_int_equal(sqlite3_open(other.path, &other.app), SQLITE_OK);
         sql_run(other.app, "%s", all[i].sql);
         b->r.options.db_path = other.path;
-        assert_int_equal(try_open(b, &why), all[i].err);
+        assert_int_equal(relay_cannot_open(&b->r, &why), all[i].err);
         tempdb_remove(&other);
     }
 }

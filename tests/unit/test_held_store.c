@@ -10,6 +10,7 @@
 struct shelf {
     struct tempdb t;
     struct db db;
+    struct lost_store lost;
     struct held_store h;
     struct arena arena;
     struct row row;
@@ -37,7 +38,8 @@ static int set_up(void **state)
                       " ('3', 'p3', 'b', 0), ('4', 'p4', 'a', 1),"
                       " ('5', 'p5', NULL, 0), ('6', 'p6', 'a', 0)");
     assert_ok(postbag__db_open(&s->db, s->t.path, DB_WRITE, DB_NORMAL, 0));
-    assert_ok(postbag__held_open(&s->h, &s->db, "main"));
+    assert_ok(postbag__lost_open(&s->lost, &s->db, "main"));
+    assert_ok(postbag__held_open(&s->h, &s->db, &s->lost));
     *state = s;
     return 0;
 }
@@ -48,6 +50,7 @@ static int tear_down(void **state)
 
     postbag__arena_free(&s->arena);
     postbag__held_close(&s->h);
+    postbag__lost_close(&s->lost);
     postbag__db_close(&s->db);
     tempdb_remove(&s->t);
     free(s);
@@ -196,24 +199,60 @@ static void test_held_again_charges_and_plans(void **state)
     assert_int_equal(ms, 900);
 }
 
-static void test_held_release_wakes_the_oldest_behind(void **state)
+/* Whatever ends the wait of the oldest; row 2 waits for it, then row 6. */
+static int bury(struct shelf *s, int64_t seq)
 {
-    struct shelf *s = *state;
-    const struct due now = at(600);
+    return postbag__held_bury(&s->h, seq, "no", 88);
+}
 
-    hold(s, 1, "retry", 500);
-    hold(s, 2, "behind", 0);
-    hold(s, 6, "behind", 0);
-    assert_ok(postbag__held_release(&s->h, "a", 0, &now));
-    assert_string_equal(states(s), "1|retry|1 2|behind|1 6|behind|1");
-    assert_ok(postbag__held_bury(&s->h, 1, "no", 88));
-    assert_ok(postbag__held_release(&s->h, NULL, 0, &now));
-    assert_ok(postbag__held_release(&s->h, "a", 1, &now));
-    assert_ok(postbag__held_release(&s->h, "b", 0, &now));
-    assert_string_equal(states(s), "1|dead|2 2|behind|1 6|behind|1");
-    assert_ok(postbag__held_release(&s->h, "a", 0, &now));
-    assert_string_equal(states(s), "1|dead|2 2|retry|1 6|behind|1");
-    assert_string_equal(due_at(s, &now), "2");
+static int deliver(struct shelf *s, int64_t seq)
+{
+    return postbag__held_deliver(&s->h, seq);
+}
+
+static int drop(struct shelf *s, int64_t seq)
+{
+    return postbag__held_drop(&s->h, seq, "ttl", 88);
+}
+
+static void test_held_end_of_a_wait_wakes_the_oldest_behind(void **state)
+{
+    static const struct {
+        int (*end)(struct shelf *s, int64_t seq);
+        const char *outcome;
+    } all[] = {
+        {bury, "1|dead|2 2|retry|1 6|behind|1"},
+        {deliver, "2|retry|1 6|behind|1"},
+        {drop, "2|retry|1 6|behind|1"},
+    };
+    struct shelf *s = *state;
+    const struct due now = at(1);
+
+    for (size_t i = 0; i < COUNT(all); i++) {
+        sql_run(s->t.app, "DELETE FROM outbox_held");
+        hold(s, 1, "retry", 500);
+        hold(s, 2, "behind", 0);
+        hold(s, 6, "behind", 0);
+        assert_ok(all[i].end(s, 1));
+        assert_string_equal(states(s), all[i].outcome);
+        assert_string_equal(due_at(s, &now), "2");
+    }
+}
+
+/* Row 2 waits for another one than the one that ends. */
+static void test_held_end_of_another_wait_wakes_nobody(void **state)
+{
+    static const int64_t others[] = {3, 4, 5, 6, 9};
+    struct shelf *s = *state;
+
+    for (size_t i = 0; i < COUNT(others); i++) {
+        sql_run(s->t.app, "DELETE FROM outbox_held");
+        hold(s, 1, "retry", 500);
+        hold(s, 2, "behind", 0);
+        hold(s, others[i], "dead", 0);
+        assert_ok(drop(s, others[i]));
+        assert_string_equal(states(s), "1|retry|1 2|behind|1");
+    }
 }
 
 static void test_held_deliver_removes_and_counts_once(void **state)
@@ -223,11 +262,28 @@ static void test_held_deliver_removes_and_counts_once(void **state)
         "SELECT delivered FROM outbox_cursor WHERE lane = 1";
 
     hold(s, 4, "retry", 500);
-    assert_ok(postbag__held_deliver(&s->h, 4, 1));
+    assert_ok(postbag__held_deliver(&s->h, 4));
     assert_string_equal(states(s), "");
     assert_int_equal(sql_get(s->t.app, counted), 1);
-    assert_ok(postbag__held_deliver(&s->h, 4, 1));
+    assert_ok(postbag__held_deliver(&s->h, 4));
     assert_int_equal(sql_get(s->t.app, counted), 1);
+}
+
+static void test_held_drop_removes_counts_and_records_once(void **state)
+{
+    struct shelf *s = *state;
+
+    hold(s, 4, "dead", 0);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(postbag__held_drop(&s->h, 4, "ttl", 90 + i));
+        assert_string_equal(states(s), "");
+        assert_string_equal(
+            sql_text(s->t.app,
+                "SELECT lane, dropped, lo, hi, n, bytes, reason, at_ms"
+                " FROM outbox_cursor JOIN outbox_lost USING (dest)"
+                " WHERE dropped > 0"),
+            "1|1|4|4|1|3|ttl|90");
+    }
 }
 
 static void test_held_dead_row_tells_when_and_why(void **state)
@@ -245,12 +301,14 @@ static void test_held_dead_row_tells_when_and_why(void **state)
 static void test_held_rows_of_other_destinations_are_not_seen(void **state)
 {
     struct shelf *s = *state;
+    struct lost_store lost;
     struct held_store cloud;
     struct held_stats stats;
     const struct due now = at(900);
 
     hold(s, 1, "retry", 500);
-    assert_ok(postbag__held_open(&cloud, &s->db, "cloud"));
+    assert_ok(postbag__lost_open(&lost, &s->db, "cloud"));
+    assert_ok(postbag__held_open(&cloud, &s->db, &lost));
     assert_ok(postbag__held_stats(&cloud, &stats));
     assert_int_equal(stats.live, 0);
     assert_int_equal(postbag__held_exists(&cloud, 1), 0);
@@ -259,6 +317,7 @@ static void test_held_rows_of_other_destinations_are_not_seen(void **state)
         postbag__held_due(&cloud, 0, &now, &s->arena, &s->row, &s->attempts),
         0);
     postbag__held_close(&cloud);
+    postbag__lost_close(&lost);
 }
 
 int main(void)
@@ -271,8 +330,10 @@ int main(void)
         TEST_IN(test_held_rows_come_due_by_boot_and_time),
         TEST_IN(test_held_next_due_is_the_earliest),
         TEST_IN(test_held_again_charges_and_plans),
-        TEST_IN(test_held_release_wakes_the_oldest_behind),
+        TEST_IN(test_held_end_of_a_wait_wakes_the_oldest_behind),
+        TEST_IN(test_held_end_of_another_wait_wakes_nobody),
         TEST_IN(test_held_deliver_removes_and_counts_once),
+        TEST_IN(test_held_drop_removes_counts_and_records_once),
         TEST_IN(test_held_dead_row_tells_when_and_why),
         TEST_IN(test_held_rows_of_other_destinations_are_not_seen),
     };
