@@ -38,7 +38,8 @@ struct stmt {
     int err;
 };
 
-enum db_open_mode { DB_READ, DB_WRITE, DB_CREATE };
+/* DB_SCRATCH: ":memory:", to be thrown away. */
+enum db_open_mode { DB_READ, DB_WRITE, DB_CREATE, DB_SCRATCH };
 
 /* Open a connection of ours: WAL (refused if it cannot be), no
  * autocheckpoint, small cache.  A closed struct db is fine for close. */

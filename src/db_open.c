@@ -138,7 +138,7 @@ static int configure(struct db *db, enum db_open_mode mode, enum db_sync sync)
                             "PRAGMA wal_autocheckpoint=0");
     if (err == POSTBAG_OK)
         err = check_encoding(db);
-    if (err != POSTBAG_OK || mode == DB_READ)
+    if (err != POSTBAG_OK || mode == DB_READ || mode == DB_SCRATCH)
         return err;
     if (sqlite3_db_readonly(db->handle, "main") == 1)
         return postbag__fail(&db->fault, POSTBAG_ESTORAGE,
@@ -167,6 +167,7 @@ int postbag__db_open(struct db *db, const char *path, enum db_open_mode mode,
         [DB_READ] = SQLITE_OPEN_READONLY,
         [DB_WRITE] = SQLITE_OPEN_READWRITE,
         [DB_CREATE] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+        [DB_SCRATCH] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
     };
     int rc;
     int err;

@@ -299,6 +299,40 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_inbox_list(struct postbag_admin *a,
     const struct postbag_inbox_filter *filter,
     int (*each)(void *ctx, const struct postbag_inbox_row *row), void *ctx);
 
+/*
+ * What postbag_admin_verify finds.  Each may be NULL; texts are borrowed for
+ * the call; must not use the admin; not 0 ends the walk.
+ */
+struct postbag_verify {
+    size_t struct_size;
+    void *ctx;
+    /* Something is wrong.  check: which kind of rule, one word (src/FORMAT.md
+       lists them); dest: NULL if it is of no destination; text: one line with
+       the numbers.  Of one rule no more than 10. */
+    int (*finding)(
+        void *ctx, const char *check, const char *dest, const char *text);
+    /* After all findings: each destination in the order of their names, its
+       ledger, then what was dropped for each reason. */
+    int (*ledger)(
+        void *ctx, const char *dest, const struct postbag_status *status);
+    int (*dropped)(void *ctx, const char *dest, const char *reason,
+        int64_t messages, int64_t bytes);
+};
+
+/**
+ * Check the whole outbox and inbox: the ledger of each destination against
+ * the rows that are stored, what the tables say of each other, definitions of
+ * tables and triggers, and the file (PRAGMA quick_check).  Changes nothing;
+ * sees one moment, also beside a running relay; works on a copy of the
+ * database, too.
+ * @return POSTBAG_OK (it was checked: what is wrong was told), EVERSION, or
+ *         what a callback returned
+ * Blocks: on SQLite: it reads all that is stored, a million rows in seconds.
+ * The read transaction keeps the WAL from being reset meanwhile.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_verify(
+    struct postbag_admin *a, const struct postbag_verify *verify);
+
 /* ---- Repair ------------------------------------------------------------ */
 
 /**

@@ -13,7 +13,8 @@ enum exit_code {
     CLI_USAGE = 2,
     CLI_NOT_FOUND = 3,
     CLI_LOCKED = 4,
-    CLI_REFUSED = 5 /* by the broker */
+    CLI_REFUSED = 5, /* by the broker */
+    CLI_UNSOUND = 6  /* verify found something wrong */
 };
 
 /* One line to stderr that says what is wrong, and the exit code. */
@@ -42,6 +43,7 @@ int cli_dead_requeue(const struct args *args);
 int cli_dead_discard(const struct args *args);
 int cli_inbox_ls(const struct args *args);
 int cli_purge(const struct args *args);
+int cli_verify(const struct args *args);
 int cli_relay(const struct args *args);
 int cli_version(const struct args *args);
 

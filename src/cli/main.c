@@ -60,6 +60,11 @@ static const struct command commands[] = {
         "Delete what was delivered.\n"
         "Also what the relay's option keep_s would still keep.",
         cli_purge},
+    {"verify", "DB", 1, 1, PRINT,
+        "Check the ledger, the tables and the file.\n"
+        "Changes nothing; beside a running relay and on a copy, too.\n"
+        "One line for each thing that is wrong; ends with 6 if there is one.",
+        cli_verify},
     {"version", "", 0, 0, " ", "Print the version.", cli_version},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -155,7 +160,8 @@ static int usage(FILE *to, int code)
     (void)fputs("\npostbag COMMAND --help tells more.  DB is the application's"
                 " database.\n"
                 "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
-                " 5 broker refused\n",
+                " 5 broker refused,\n"
+                "6 verify found something wrong\n",
         to);
     return code;
 }

@@ -11,10 +11,12 @@ import subprocess
 import unittest
 import uuid
 
-from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, USAGE)
+from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, UNSOUND,
+                     USAGE)
 
 COMMANDS = ["init", "put", "status", "relay", "ls", "show", "dead ls",
-            "dead requeue", "dead discard", "inbox ls", "purge", "version"]
+            "dead requeue", "dead discard", "inbox ls", "purge", "verify",
+            "version"]
 
 KILL = """INSERT INTO outbox_held(dest, seq, state, attempts, error, dead_ms,
     id, topic, payload, key, priority, retain, created_ms)
@@ -218,6 +220,67 @@ class Status(CliTest):
         self.assertEqual(len(report["destinations"]), 1)
         self.refused(NOT_FOUND, "destination", "status", self.db, "--dest",
                      "nowhere")
+
+
+class Verify(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        for i in range(5):
+            self.put("t", "x" * i)
+        self.sql(KILL.format(1), SETTLE.format(3),
+                 "UPDATE outbox_cursor SET settled_bytes = 6, delivered = 1,"
+                 " dropped = 1 WHERE lane = 0",
+                 "INSERT INTO outbox_lost VALUES ('main', 2, 2, 1, 2,"
+                 " 'a\x1breason', 1)")
+
+    def test_verify_sound_ledger_is_printed(self):
+        self.assertEqual(
+            self.ok("verify", self.db),
+            "main: 5 put = 1 delivered + 2 pending + 0 held + 1 dead"
+            " + 1 dropped + 0 passed\n  dropped, a\\x1breason: 1\nsound\n")
+        self.assertEqual(self.json("verify", self.db), {
+            "findings": [], "destinations": [{
+                "dest": "main", "put": 5, "delivered": 1, "pending": 2,
+                "held": 0, "dead": 1, "dropped": 1, "passed": 0,
+                "reasons": [{"reason": "a\x1breason", "messages": 1,
+                             "bytes": 2}]}],
+            "sound": True})
+
+    def test_verify_findings_are_told_and_end_with_their_own_code(self):
+        self.sql("UPDATE outbox_cursor SET delivered = 2 WHERE lane = 0")
+        text = "3 rows are settled, but 2 delivered + 1 held or dead"
+        plain = self.run_cli("verify", self.db)
+        self.assertEqual((plain.returncode, plain.err), (UNSOUND, ""))
+        self.assertIn("ledger main: " + text, plain.out)
+        self.assertNotIn("sound", plain.out)
+        report = self.run_cli("verify", self.db, "-o", "json")
+        self.assertEqual(report.returncode, UNSOUND)
+        report = json.loads(report.out)
+        self.assertFalse(report["sound"])
+        finding, = report["findings"]
+        self.assertEqual((finding["check"], finding["dest"]),
+                         ("ledger", "main"))
+        self.assertIn(text, finding["text"])
+
+    def test_verify_copies(self):
+        copy = self.path("copy.db")
+        self.sql(f"VACUUM INTO '{copy}'")
+        result = self.run_cli("verify", copy)
+        self.assertEqual(result.returncode, UNSOUND)
+        self.assertEqual(result.out.splitlines()[0],
+                         "file: the database is not in WAL mode, but in"
+                         " delete")
+        os.rename(self.db, copy)
+        self.assertIn("sound", self.ok("verify", copy))
+
+    def test_verify_damaged_pages(self):
+        with open(self.db, "r+b") as file:
+            file.seek(4096 * 5)
+            file.write(b"damage" * 300)
+        result = self.run_cli("verify", self.db)
+        self.assertEqual(result.returncode, UNSOUND)
+        self.assertIn("file: ", result.out)
 
 
 class Ls(CliTest):

@@ -13,6 +13,7 @@ BASE = ["mem", "error", "utf8", "row"]
 
 # file: other headers of its own floor that it may include
 SAME_FLOOR = {
+    "admin_care": ["admin"],
     "db_codes": ["db"],
     "handling": ["writer"],
     "held_store": ["lost_store"],
