@@ -14,6 +14,8 @@
     " RETURNING key, priority, length(CAST(topic AS BLOB))" \
     " + length(CAST(payload AS BLOB))"
 
+#define RETRIES "FROM outbox_held WHERE dest = ?1 AND state = 'retry'"
+
 static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, hold),
         "INSERT INTO outbox_held(dest, seq, state, attempts,"
@@ -29,14 +31,20 @@ static const struct stmt_plan plan[] = {
         " WHERE h.dest = ?1 AND h.key = o.key AND h.key IS NOT NULL"
         " AND h.priority = o.priority AND h.state <> 'dead'"
         " AND h.seq < ?2 LIMIT 1"},
+    /* each part is a range of the index on what is due */
     {offsetof(struct held_store, due),
         "SELECT seq, attempts, " ROW_COLUMNS
-        " FROM outbox_held WHERE dest = ?1 AND state = 'retry'"
-        " AND seq > ?2 AND (due_boot IS NOT ?3 OR due_ms <= ?4)"
-        " ORDER BY seq LIMIT 1"},
+        " FROM outbox_held WHERE dest = ?1 AND seq = (SELECT seq FROM ("
+        "SELECT seq " RETRIES " AND due_boot IS NULL UNION ALL"
+        " SELECT seq " RETRIES " AND due_boot < ?3 UNION ALL"
+        " SELECT seq " RETRIES " AND due_boot > ?3 UNION ALL"
+        " SELECT seq " RETRIES " AND due_boot = ?3 AND due_ms <= ?4)"
+        " LIMIT 1 OFFSET ?2)"},
     {offsetof(struct held_store, next_due),
-        "SELECT min(iif(due_boot IS ?2, due_ms, ?3)) FROM outbox_held"
-        " WHERE dest = ?1 AND state = 'retry'"},
+        "SELECT CASE WHEN EXISTS (SELECT 1 " RETRIES " AND due_boot IS NULL)"
+        " OR EXISTS (SELECT 1 " RETRIES " AND due_boot < ?2)"
+        " OR EXISTS (SELECT 1 " RETRIES " AND due_boot > ?2) THEN ?3"
+        " ELSE (SELECT min(due_ms) " RETRIES " AND due_boot = ?2) END"},
     {offsetof(struct held_store, fetch),
         "SELECT seq, attempts, " ROW_COLUMNS
         " FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
@@ -59,12 +67,9 @@ static const struct stmt_plan plan[] = {
     /* due_boot NULL is "another boot": due at once */
     {offsetof(struct held_store, release),
         "UPDATE outbox_held SET state = 'retry', due_boot = NULL,"
-        " due_ms = NULL WHERE dest = ?1 AND seq ="
+        " due_ms = NULL WHERE dest = ?1 AND state = 'behind' AND seq ="
         " (SELECT min(seq) FROM outbox_held WHERE dest = ?1 AND key = ?2"
-        "  AND key IS NOT NULL AND priority = ?3 AND state = 'behind')"
-        " AND NOT EXISTS (SELECT 1 FROM outbox_held WHERE dest = ?1"
-        "  AND key = ?2 AND key IS NOT NULL AND priority = ?3"
-        "  AND state NOT IN ('behind', 'dead'))"},
+        "  AND key IS NOT NULL AND priority = ?3 AND state <> 'dead')"},
     {offsetof(struct held_store, count_delivered),
         "UPDATE outbox_cursor SET delivered = delivered + 1"
         " WHERE dest = ?1 AND lane = ?2"},
@@ -72,9 +77,9 @@ static const struct stmt_plan plan[] = {
         "UPDATE outbox_cursor SET dropped = dropped + 1"
         " WHERE dest = ?1 AND lane = ?2"},
     {offsetof(struct held_store, stats),
-        "SELECT ifnull(max(seq), 0),"
-        " count(*) FILTER (WHERE state IN ('retry', 'behind'))"
-        " FROM outbox_held WHERE dest = ?1"},
+        "SELECT (SELECT max(seq) FROM outbox_held WHERE dest = ?1),"
+        " sum(held_rows), sum(held_bytes), sum(dead_rows), sum(dead_bytes)"
+        " FROM outbox_cursor WHERE dest = ?1"},
 };
 enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
 
@@ -103,6 +108,9 @@ int postbag__held_stats(struct held_store *h, struct held_stats *out)
         return err == POSTBAG_OK ? POSTBAG_EIO : err;
     out->newest = postbag__col_i64(&h->stats, 0);
     out->live = postbag__col_i64(&h->stats, 1);
+    out->live_bytes = postbag__col_i64(&h->stats, 2);
+    out->dead = postbag__col_i64(&h->stats, 3);
+    out->dead_bytes = postbag__col_i64(&h->stats, 4);
     postbag__reset(&h->stats);
     return POSTBAG_OK;
 }
@@ -273,12 +281,11 @@ static int read_held(
     return err == POSTBAG_OK ? 1 : err;
 }
 
-int postbag__held_due(struct held_store *h, int64_t after,
-    const struct due *now, struct arena *arena, struct row *out,
-    int *attempts_out)
+int postbag__held_due(struct held_store *h, int64_t skip, const struct due *now,
+    struct arena *arena, struct row *out, int *attempts_out)
 {
     postbag__bind_text(&h->due, 1, h->dest);
-    postbag__bind_i64(&h->due, 2, after);
+    postbag__bind_i64(&h->due, 2, skip);
     bind_due(&h->due, 3, now);
     return read_held(&h->due, arena, out, attempts_out);
 }

@@ -24,7 +24,10 @@ struct due {
 
 struct held_stats {
     int64_t newest; /* highest seq held; 0: none */
-    int64_t live;   /* retry or behind */
+    int64_t live;   /* rows that are not dead: retry or behind */
+    int64_t live_bytes;
+    int64_t dead;
+    int64_t dead_bytes;
 };
 
 POSTBAG_CHECK int postbag__held_open(
@@ -71,9 +74,9 @@ POSTBAG_CHECK int postbag__held_deliver(struct held_store *h, int64_t seq);
 POSTBAG_CHECK int postbag__held_drop(
     struct held_store *h, int64_t seq, const char *reason, int64_t wall_ms);
 
-/* The oldest row that is due and comes after seq `after`: 1 and the row, 0,
+/* One of the rows that are due, after `skip` others of them: 1 and the row, 0,
  * or an error. */
-POSTBAG_CHECK int postbag__held_due(struct held_store *h, int64_t after,
+POSTBAG_CHECK int postbag__held_due(struct held_store *h, int64_t skip,
     const struct due *now, struct arena *arena, struct row *out,
     int *attempts_out);
 /* When the next row is due, in ms of this boot; INT64_MAX: none. */

@@ -39,6 +39,10 @@ static const char *const outbox_tables[] = {
     " delivered INTEGER NOT NULL DEFAULT 0,"
     " dropped INTEGER NOT NULL DEFAULT 0,"
     " passed INTEGER NOT NULL DEFAULT 0,"
+    " held_rows INTEGER NOT NULL DEFAULT 0,"
+    " held_bytes INTEGER NOT NULL DEFAULT 0,"
+    " dead_rows INTEGER NOT NULL DEFAULT 0,"
+    " dead_bytes INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(dest, lane)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox("
@@ -77,10 +81,14 @@ static const char *const outbox_tables[] = {
     " ttl_ms INTEGER, created_ms INTEGER NOT NULL,"
     " boot BLOB, mono_ms INTEGER,"
     " PRIMARY KEY(dest, seq)) STRICT",
-    "CREATE INDEX outbox_held_due ON outbox_held(dest, due_ms)"
+    "CREATE INDEX outbox_held_due ON outbox_held(dest, due_boot, due_ms, seq)"
     " WHERE state = 'retry'",
-    "CREATE INDEX outbox_held_key ON outbox_held(dest, key, seq)"
-    " WHERE key IS NOT NULL",
+    /* with state, so that to count what waits reads nothing else */
+    "CREATE INDEX outbox_held_key"
+    " ON outbox_held(dest, key, priority, seq, state)"
+    " WHERE key IS NOT NULL AND state <> 'dead'",
+    "CREATE INDEX outbox_held_dead ON outbox_held(dest, seq)"
+    " WHERE state = 'dead'",
 
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"
@@ -94,7 +102,37 @@ static const char *const outbox_tables[] = {
     " PRIMARY KEY(dest, hi, lo, reason)) STRICT, WITHOUT ROWID",
 };
 
+/* How much is held and dead, whoever changes it. */
+#define NEW_BYTES \
+    "(length(CAST(NEW.topic AS BLOB)) + length(CAST(NEW.payload AS BLOB)))"
+#define OLD_BYTES \
+    "(length(CAST(OLD.topic AS BLOB)) + length(CAST(OLD.payload AS BLOB)))"
+#define COUNT_NEW \
+    " UPDATE outbox_cursor SET" \
+    "  held_rows = held_rows + (NEW.state <> 'dead')," \
+    "  held_bytes = held_bytes + (NEW.state <> 'dead') * " NEW_BYTES "," \
+    "  dead_rows = dead_rows + (NEW.state = 'dead')," \
+    "  dead_bytes = dead_bytes + (NEW.state = 'dead') * " NEW_BYTES \
+    " WHERE dest = NEW.dest AND lane = NEW.priority;"
+#define DISCOUNT_OLD \
+    " UPDATE outbox_cursor SET" \
+    "  held_rows = held_rows - (OLD.state <> 'dead')," \
+    "  held_bytes = held_bytes - (OLD.state <> 'dead') * " OLD_BYTES "," \
+    "  dead_rows = dead_rows - (OLD.state = 'dead')," \
+    "  dead_bytes = dead_bytes - (OLD.state = 'dead') * " OLD_BYTES \
+    " WHERE dest = OLD.dest AND lane = OLD.priority;"
+
 static const char *const outbox_triggers[] = {
+    "CREATE TRIGGER outbox_held_in AFTER INSERT ON outbox_held"
+    " BEGIN" COUNT_NEW " END",
+
+    "CREATE TRIGGER outbox_held_out AFTER DELETE ON outbox_held"
+    " BEGIN" DISCOUNT_OLD " END",
+
+    "CREATE TRIGGER outbox_held_turn AFTER UPDATE OF state ON outbox_held"
+    " WHEN (OLD.state = 'dead') <> (NEW.state = 'dead')"
+    " BEGIN" DISCOUNT_OLD COUNT_NEW " END",
+
     /* so few bytes come after a total that to count them is cheap */
     "CREATE TRIGGER outbox_total AFTER INSERT ON outbox"
     " WHEN NEW.seq % 256 = 0 OR length(NEW.payload) > 4096 BEGIN"

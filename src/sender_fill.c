@@ -12,8 +12,9 @@
 #include "sender.h"
 
 enum { KEY_BUCKETS = 1024, HELD_POLL_MS = 200 };
-/* What becomes of a pass: go on, or end it for this step. */
-enum { GO_ON = 1, END = 0 };
+/* What becomes of a pass: go on, or end it for this step.  GONE: go on, the row
+ * is not held any more. */
+enum { GO_ON = 1, END = 0, GONE = 2 };
 
 struct pass {
     int lane;
@@ -329,7 +330,7 @@ static int send_held(
         return GO_ON;
     if (is_over(s, p, row)) {
         err = postbag__sender_expire_held(s, row);
-        return err == POSTBAG_OK ? GO_ON : err;
+        return err == POSTBAG_OK ? GONE : err;
     }
     is_suspect = postbag__held_is_suspect(s->held, row->seq);
     if (is_suspect < 0)
@@ -358,19 +359,19 @@ static int fill_held(struct sender *s, int64_t now_us)
     struct pass p = {.now_us = now_us};
     struct due now = {.boot = s->boot, .ms = now_us / 1000};
     struct row row;
-    int64_t after = 0;
+    int64_t skip = 0;
     int attempts;
     int err;
 
     if (s->held_due_ms > now.ms && !s->is_alone)
         return POSTBAG_OK;
     while ((err = postbag__held_due(
-                s->held, after, &now, &s->row_arena, &row, &attempts)) == 1) {
-        after = row.seq;
+                s->held, skip, &now, &s->row_arena, &row, &attempts)) == 1) {
         p.lane = row.priority;
         err = send_held(s, &p, &row);
-        if (err != GO_ON)
+        if (err != GO_ON && err != GONE)
             break;
+        skip += err == GO_ON;
     }
     if (err < 0)
         return err;

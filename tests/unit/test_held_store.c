@@ -74,20 +74,20 @@ static const char *states(struct shelf *s)
         s->t.app, "SELECT seq, state, attempts FROM outbox_held ORDER BY seq");
 }
 
-/* seqs that are due, in the order in which they come */
+/* seqs that are due, in the order of their time */
 static const char *due_at(struct shelf *s, const struct due *now)
 {
     static char out[100];
     size_t used = 0;
-    int64_t after = 0;
+    int64_t skip = 0;
     int err;
 
     out[0] = '\0';
     while ((err = postbag__held_due(
-                &s->h, after, now, &s->arena, &s->row, &s->attempts)) == 1) {
-        after = s->row.seq;
+                &s->h, skip, now, &s->arena, &s->row, &s->attempts)) == 1) {
+        skip++;
         used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%d",
-            used == 0 ? "" : " ", (int)after);
+            used == 0 ? "" : " ", (int)s->row.seq);
     }
     assert_ok(err);
     return out;
@@ -129,11 +129,64 @@ static void test_held_stats_count_what_is_still_to_be_sent(void **state)
     assert_int_equal(stats.newest, 0);
     assert_int_equal(stats.live, 0);
     hold(s, 1, "retry", 500);
-    hold(s, 2, "behind", 0);
+    hold(s, 4, "behind", 0);
     hold(s, 5, "dead", 0);
     assert_ok(postbag__held_stats(&s->h, &stats));
     assert_int_equal(stats.newest, 5);
     assert_int_equal(stats.live, 2);
+    assert_int_equal(stats.live_bytes, 6);
+    assert_int_equal(stats.dead, 1);
+    assert_int_equal(stats.dead_bytes, 3);
+}
+
+static const char *counted(struct shelf *s)
+{
+    return sql_text(s->t.app,
+        "SELECT held_rows, held_bytes, dead_rows, dead_bytes FROM outbox_cursor"
+        " WHERE lane < 2 ORDER BY lane");
+}
+
+/* Beside the cursor, whoever changes what is held. */
+static void test_held_rows_and_bytes_are_counted_by_lane(void **state)
+{
+    struct shelf *s = *state;
+
+    sql_run(s->t.app, "INSERT INTO outbox(topic, payload, priority)"
+                      " VALUES ('\u00e9', '\u00e9\u00e9', 1)");
+    hold(s, 1, "retry", 500);
+    hold(s, 7, "behind", 0);
+    hold(s, 7, "behind", 0);
+    assert_string_equal(counted(s), "1|3|0|0 1|6|0|0");
+    sql_run(s->t.app, "UPDATE outbox_held SET state = 'dead' WHERE seq = 7");
+    assert_string_equal(counted(s), "1|3|0|0 0|0|1|6");
+    sql_run(s->t.app, "UPDATE outbox_held SET state = 'suspect' WHERE seq = 1");
+    sql_run(s->t.app, "UPDATE outbox_held SET state = 'retry' WHERE seq = 7");
+    assert_string_equal(counted(s), "1|3|0|0 1|6|0|0");
+    sql_run(s->t.app, "DELETE FROM outbox_held");
+    assert_string_equal(counted(s), "0|0|0|0 0|0|0|0");
+}
+
+/* However much is held. */
+static void test_held_is_found_by_seeks(void **state)
+{
+    static const struct {
+        const char *sql, *plan;
+    } all[] = {
+        {"SELECT min(due_ms) FROM outbox_held WHERE dest = 'main'"
+         " AND state = 'retry' AND due_boot = x'00'",
+            "outbox_held_due (dest=? AND due_boot=?)"},
+        {"SELECT count(*) FROM outbox_held WHERE dest = 'main' AND key = 'k'"
+         " AND key IS NOT NULL AND priority = 0 AND state <> 'dead'",
+            "COVERING INDEX outbox_held_key (dest=? AND key=? AND priority=?)"},
+        {"SELECT seq FROM outbox_held WHERE dest = 'main' AND state = 'dead'"
+         " ORDER BY seq",
+            "outbox_held_dead (dest=?)"},
+    };
+    struct shelf *s = *state;
+
+    for (size_t i = 0; i < COUNT(all); i++)
+        assert_has(sql_text(s->t.app, "EXPLAIN QUERY PLAN %s", all[i].sql),
+            all[i].plan);
 }
 
 static void test_held_key_holds_back_later_rows_of_its_lane_only(void **state)
@@ -160,10 +213,10 @@ static void test_held_rows_come_due_by_boot_and_time(void **state)
     hold(s, 3, "retry", 700);
     hold(s, 5, "retry", 300);
     hold(s, 6, "behind", 0);
-    assert_string_equal(due_at(s, &now), "1 5");
+    assert_string_equal(due_at(s, &now), "5 1");
     now = at(299);
     assert_string_equal(due_at(s, &now), "");
-    assert_string_equal(due_at(s, &rebooted), "1 3 5");
+    assert_string_equal(due_at(s, &rebooted), "5 1 3");
 }
 
 static void test_held_next_due_is_the_earliest(void **state)
@@ -326,6 +379,8 @@ int main(void)
         TEST_IN(test_held_copy_outlives_the_log),
         TEST_IN(test_held_twice_is_held_once),
         TEST_IN(test_held_stats_count_what_is_still_to_be_sent),
+        TEST_IN(test_held_rows_and_bytes_are_counted_by_lane),
+        TEST_IN(test_held_is_found_by_seeks),
         TEST_IN(test_held_key_holds_back_later_rows_of_its_lane_only),
         TEST_IN(test_held_rows_come_due_by_boot_and_time),
         TEST_IN(test_held_next_due_is_the_earliest),
