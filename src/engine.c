@@ -263,6 +263,7 @@ static void report(struct engine *e, int64_t now_us)
     const struct link *out = &e->outbound;
     struct live_facts facts = {
         .is_owner = e->lease.is_owner,
+        .is_held_full = e->sender.bound.is_reached,
         .link = link_name(out),
         .inbound = link_name(&e->inbound),
         .error = out->state == LINK_UP ? "" : out->error,

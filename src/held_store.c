@@ -26,11 +26,12 @@ static const struct stmt_plan plan[] = {
         " ON CONFLICT(dest, seq) DO NOTHING"},
     {offsetof(struct held_store, exists),
         "SELECT 1 FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
-    {offsetof(struct held_store, key_is_held),
-        "SELECT 1 FROM outbox_held h JOIN outbox o ON o.seq = ?2"
+    {offsetof(struct held_store, before),
+        "SELECT count(*) FROM (SELECT 1 FROM outbox_held h"
+        " JOIN outbox o ON o.seq = ?2"
         " WHERE h.dest = ?1 AND h.key = o.key AND h.key IS NOT NULL"
         " AND h.priority = o.priority AND h.state <> 'dead'"
-        " AND h.seq < ?2 LIMIT 1"},
+        " AND h.seq < ?2 LIMIT ?3)"},
     /* each part is a range of the index on what is due */
     {offsetof(struct held_store, due),
         "SELECT seq, attempts, " ROW_COLUMNS
@@ -132,9 +133,21 @@ int postbag__held_exists(struct held_store *h, int64_t seq)
     return has_row(h, &h->exists, seq);
 }
 
-int postbag__held_key_is_held(struct held_store *h, int64_t seq)
+int postbag__held_before(struct held_store *h, int64_t seq, uint32_t most)
 {
-    return has_row(h, &h->key_is_held, seq);
+    struct stmt *s = &h->before;
+    int err;
+    int rows;
+
+    postbag__bind_text(s, 1, h->dest);
+    postbag__bind_i64(s, 2, seq);
+    postbag__bind_i64(s, 3, most);
+    err = postbag__row(s);
+    if (err != 1)
+        return err;
+    rows = (int)postbag__col_i64(s, 0);
+    postbag__reset(s);
+    return rows;
 }
 
 int postbag__held_is_suspect(struct held_store *h, int64_t seq)

@@ -10,9 +10,9 @@ struct held_store {
     struct db *db;
     const char *dest;        /* borrowed */
     struct lost_store *lost; /* of the same destination; borrowed */
-    struct stmt hold, exists, key_is_held, due, next_due, fetch, again,
-        postpone, is_suspect, bury, remove, release, count_delivered,
-        count_dropped, stats;
+    struct stmt hold, exists, before, due, next_due, fetch, again, postpone,
+        is_suspect, bury, remove, release, count_delivered, count_dropped,
+        stats;
 };
 
 /* When a row may be tried again: CLOCK_BOOTTIME ms of one boot.  In another
@@ -38,8 +38,10 @@ POSTBAG_CHECK int postbag__held_stats(
     struct held_store *h, struct held_stats *out);
 /* 1, 0 or an error. */
 POSTBAG_CHECK int postbag__held_exists(struct held_store *h, int64_t seq);
-/* Does a retry or behind row of this row's key and lane precede it? */
-POSTBAG_CHECK int postbag__held_key_is_held(struct held_store *h, int64_t seq);
+/* How many retry and behind rows of this row's key and lane precede it in the
+ * log?  No more than `most`, or an error. */
+POSTBAG_CHECK int postbag__held_before(
+    struct held_store *h, int64_t seq, uint32_t most);
 
 /* Its error begins so if the link died of it, maybe. */
 #define HELD_SUSPECT "suspect:"

@@ -17,6 +17,8 @@ int postbag__sender_init(struct sender *s)
     for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
         err = postbag__lane_init(&s->lanes[i], s->options.window * LOOK_AHEAD);
     s->allowed = s->options.window;
+    s->bound.max_rows = s->options.held_max_rows;
+    s->bound.max_bytes = s->options.held_max_bytes;
     s->held_due_ms = INT64_MAX;
     return err;
 }
@@ -29,6 +31,47 @@ void postbag__sender_free(struct sender *s)
     postbag__arena_free(&s->row_arena);
 }
 
+/* ---- what is held ---- */
+
+static void watch_bound(struct sender *s)
+{
+    const struct held_stats *held = &s->held_stats;
+
+    if (!postbag__bound_watch(&s->bound, held->live, held->live_bytes))
+        return;
+    if (s->bound.is_reached)
+        postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "%lld refused messages and those behind them are held (%lld bytes):"
+            " new ones wait until there are fewer",
+            (long long)held->live, (long long)held->live_bytes);
+    else
+        postbag__log(s->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+            "fewer messages are held: new ones are sent again");
+}
+
+/* Held rows that the cursor has not passed, so that they cannot be sent. */
+static int64_t held_ahead(struct sender *s)
+{
+    int64_t rows = 0;
+
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        for (uint32_t k = 0; k < s->lanes[i].count; k++)
+            rows += postbag__lane_at(&s->lanes[i], k)->outcome == OUTCOME_HELD;
+    return rows;
+}
+
+/* What is in flight may have to be held, too.  If nothing is, and all that is
+ * held waits for the cursor, one more must go, or nothing ever would. */
+int postbag__sender_may_hold(struct sender *s, int lane)
+{
+    const struct held_stats *held = &s->held_stats;
+
+    if (postbag__bound_allows(&s->bound, held->live + s->window.used,
+            held->live_bytes + (int64_t)s->window.bytes, lane == 0))
+        return 1;
+    return s->window.used == 0 && held->live <= held_ahead(s);
+}
+
 int postbag__sender_look(struct sender *s)
 {
     const struct postbag_port *port = s->shared->port;
@@ -37,6 +80,8 @@ int postbag__sender_look(struct sender *s)
 
     if (err == POSTBAG_OK)
         err = postbag__held_stats(s->held, &s->held_stats);
+    if (err == POSTBAG_OK)
+        watch_bound(s);
     if (err == POSTBAG_OK && s->held_stats.live > 0)
         return postbag__held_next_due(s->held, &now, &s->held_due_ms);
     s->held_due_ms = INT64_MAX;

@@ -8,12 +8,14 @@
  *
  * Rules: nothing above sent_hi is handed to the transport; no transaction is
  * open while the transport is called; the cursor is the settled prefix; a
- * key has one message in flight, and none while an older one of it is held.
+ * key has one message in flight, and none while an older one of it is held;
+ * what is held is bounded, by leaving in the log what would come on top.
  * Engine thread only.
  */
 #ifndef POSTBAG_SRC_SENDER_H
 #define POSTBAG_SRC_SENDER_H
 
+#include "bound.h"
 #include "envelope.h"
 #include "held_store.h"
 #include "lease.h"
@@ -28,6 +30,7 @@
 struct sender_options {
     uint32_t window, window_bytes, ack_batch, ack_delay_ms, ack_timeout_ms;
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
+    uint32_t held_max_rows, held_max_bytes, held_max_per_key;
     uint32_t skip_sync_before_send, keep_s;
     const struct postbag_profile *profile;
 };
@@ -49,6 +52,7 @@ struct sender {
     struct window window;
     struct arena row_arena;
     struct held_stats held_stats;
+    struct bound bound;       /* of what is held */
     int64_t newest;           /* seq, as last read */
     uint32_t allowed;         /* window now: Receive Maximum, throttling */
     int64_t pause_us;         /* throttled: send nothing before */
@@ -98,6 +102,8 @@ POSTBAG_CHECK int postbag__sender_reserve(
 void postbag__sender_note_gain(struct sender *s);
 /* The window is meant to be: Receive Maximum, isolation. */
 uint32_t postbag__sender_full_window(const struct sender *s);
+/* Is there room for one more row of this lane, should it have to be held? */
+int postbag__sender_may_hold(struct sender *s, int lane);
 /* May a suspect row go now, if alone? */
 int postbag__sender_may_try_suspect(const struct sender *s);
 /* Settle a row of the log by copying it to outbox_held. */

@@ -13,8 +13,8 @@
 
 enum { KEY_BUCKETS = 1024, HELD_POLL_MS = 200 };
 /* What becomes of a pass: go on, or end it for this step.  GONE: go on, the row
- * is not held any more. */
-enum { GO_ON = 1, END = 0, GONE = 2 };
+ * is not held any more.  STAY: go on, the row waits where it is. */
+enum { GO_ON = 1, END = 0, GONE = 2, STAY = 3 };
 
 struct pass {
     int lane;
@@ -268,16 +268,20 @@ static int waits_for_key(struct pass *p, const struct entry *e)
     return 0;
 }
 
-/* Join the held row of the same key.  END: done so. */
+/* Join the held rows of the same key.  END: done so.  STAY: there are so many
+ * that this one must wait in the log. */
 static int join_held(struct sender *s, struct pass *p, struct entry *e)
 {
+    uint32_t most = s->options.held_max_per_key;
     int err;
 
     if (e->key == 0 || s->held_stats.live == 0)
         return GO_ON;
-    err = postbag__held_key_is_held(s->held, e->seq);
-    if (err != 1)
-        return err == POSTBAG_OK ? GO_ON : err;
+    err = postbag__held_before(s->held, e->seq, most);
+    if (err <= 0)
+        return err == 0 ? GO_ON : err;
+    if ((uint32_t)err >= most)
+        return STAY;
     err = postbag__sender_hold(s, p->lane, e, "behind", NULL);
     s->again = 1;
     return err == POSTBAG_OK ? END : err;
@@ -290,12 +294,15 @@ static int try_entry(struct sender *s, struct pass *p, struct entry *e)
     if (e->state == ENTRY_SETTLED || waits_for_key(p, e) ||
         e->state == ENTRY_FLYING)
         return GO_ON;
-    if (!has_room(s, p->lane, e->bytes))
+    if (!has_room(s, p->lane, e->bytes) ||
+        !postbag__sender_may_hold(s, p->lane))
         return END;
     err = postbag__sender_reserve(s, p->lane, e->seq);
     if (err != POSTBAG_OK)
         return err;
     err = join_held(s, p, e);
+    if (err == STAY)
+        return GO_ON;
     return err == GO_ON ? send_entry(s, p, e) : err;
 }
 

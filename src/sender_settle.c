@@ -175,7 +175,7 @@ static int hold_refused(struct sender *s, int lane, struct entry *e, int reason)
     describe(error, sizeof(error), reason);
     if (is_over(s, 1, reason))
         return postbag__sender_hold(s, lane, e, "dead", error);
-    is_held = postbag__held_key_is_held(s->held, e->seq);
+    is_held = postbag__held_before(s->held, e->seq, 1);
     if (is_held < 0)
         return is_held;
     return postbag__sender_hold(

@@ -167,6 +167,8 @@ struct postbag_status {
     int64_t lease_left_ms; /* till it expires; negative: since it did */
     uint8_t owner[16];     /* who holds it; zeros: nobody */
     char profile[33];      /* the broker's rules (profile.h); "": never set */
+    int64_t held_bytes;    /* topics and payloads of what is held ... */
+    int64_t dead_bytes;    /* ... and of what is dead */
 };
 
 /**

@@ -50,6 +50,15 @@
         "backoff of a refused message: highest ceiling") \
     X(U32, max_attempts, 12, 1, 1000000, "attempts", \
         "a refused message is dead after so many") \
+    X(U32, held_max_rows, 10000, 1, 100000000, "messages", \
+        "at so many refused messages, with those that wait behind them, new " \
+        "ones wait in the log; bulk stops at seven eighths") \
+    X(U32, held_max_bytes, 16777216, 1, 4000000000, "bytes", \
+        "or at so many bytes of their topics and payloads; the last one may " \
+        "pass it") \
+    X(U32, held_max_per_key, 1000, 1, 100000000, "messages", \
+        "so many of one key may wait behind a refused one; later ones of the " \
+        "key wait in the log") \
     X(U32, lease_ms, 30000, 1000, 3600000, "ms", \
         "a silent owner of the destination is replaced after this") \
     X(U32, skip_sync_before_send, 0, 0, 1, "", \

@@ -233,6 +233,20 @@ class RelayTest(CliTest):
         self.assertIn(f"1 message is held: see postbag ls {self.db}",
                       result.err)
 
+    def test_relay_that_holds_all_it_may_shows_it(self):
+        acl = self.write("acl", "topic write allowed/#\n")
+        port = self.broker("allow_anonymous true", f"acl_file {acl}").port
+        for topic in ("forbidden/1", "forbidden/2", "allowed/1"):
+            self.put(topic, "x")
+        relay = self.relay(port, more="[postbag]\nheld_max_rows = 2\n")
+        status = self.wait_for_status(held=2, pending=1, held_full=1)
+        self.assertEqual((status["held_bytes"], status["dead_bytes"]), (24, 0))
+        self.assertRegex(
+            self.ok("status", self.db, "--run-dir", self.run_dir),
+            r"(?m)^held +2 \(24 B\): .*; FULL: new messages wait until")
+        self.assertEqual(relay.stop(), OK)
+        self.assertIn("new ones wait until there are fewer", relay.log_text())
+
     def test_relay_once_sends_what_was_requeued(self):
         acl = self.write("acl", "topic write allowed/#\n")
         port = self.broker("allow_anonymous true", f"acl_file {acl}").port

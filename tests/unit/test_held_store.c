@@ -189,18 +189,37 @@ static void test_held_is_found_by_seeks(void **state)
             all[i].plan);
 }
 
+static int before(struct shelf *s, int64_t seq)
+{
+    return postbag__held_before(&s->h, seq, 2);
+}
+
 static void test_held_key_holds_back_later_rows_of_its_lane_only(void **state)
 {
     struct shelf *s = *state;
 
     hold(s, 2, "retry", 500);
-    assert_int_equal(postbag__held_key_is_held(&s->h, 6), 1);
-    assert_int_equal(postbag__held_key_is_held(&s->h, 1), 0); /* older */
-    assert_int_equal(postbag__held_key_is_held(&s->h, 3), 0); /* key b */
-    assert_int_equal(postbag__held_key_is_held(&s->h, 4), 0); /* lane 1 */
-    assert_int_equal(postbag__held_key_is_held(&s->h, 5), 0); /* no key */
+    assert_int_equal(before(s, 6), 1);
+    assert_int_equal(before(s, 1), 0); /* older */
+    assert_int_equal(before(s, 3), 0); /* key b */
+    assert_int_equal(before(s, 4), 0); /* lane 1 */
+    assert_int_equal(before(s, 5), 0); /* no key */
     assert_ok(postbag__held_bury(&s->h, 2, "no", 88));
-    assert_int_equal(postbag__held_key_is_held(&s->h, 6), 0); /* dead */
+    assert_int_equal(before(s, 6), 0); /* dead */
+}
+
+static void test_held_rows_before_are_counted_up_to_a_bound(void **state)
+{
+    struct shelf *s = *state;
+
+    sql_run(s->t.app,
+        "INSERT INTO outbox(topic, payload, key) VALUES ('7', 'p7', 'a')");
+    hold(s, 1, "retry", 500);
+    hold(s, 2, "behind", 0);
+    hold(s, 6, "behind", 0);
+    assert_int_equal(before(s, 2), 1);
+    assert_int_equal(before(s, 6), 2);
+    assert_int_equal(before(s, 7), 2);
 }
 
 static void test_held_rows_come_due_by_boot_and_time(void **state)
@@ -365,7 +384,7 @@ static void test_held_rows_of_other_destinations_are_not_seen(void **state)
     assert_ok(postbag__held_stats(&cloud, &stats));
     assert_int_equal(stats.live, 0);
     assert_int_equal(postbag__held_exists(&cloud, 1), 0);
-    assert_int_equal(postbag__held_key_is_held(&cloud, 2), 0);
+    assert_int_equal(postbag__held_before(&cloud, 2, 9), 0);
     assert_int_equal(
         postbag__held_due(&cloud, 0, &now, &s->arena, &s->row, &s->attempts),
         0);
@@ -382,6 +401,7 @@ int main(void)
         TEST_IN(test_held_rows_and_bytes_are_counted_by_lane),
         TEST_IN(test_held_is_found_by_seeks),
         TEST_IN(test_held_key_holds_back_later_rows_of_its_lane_only),
+        TEST_IN(test_held_rows_before_are_counted_up_to_a_bound),
         TEST_IN(test_held_rows_come_due_by_boot_and_time),
         TEST_IN(test_held_next_due_is_the_earliest),
         TEST_IN(test_held_again_charges_and_plans),
