@@ -42,7 +42,12 @@ static void tell_dead(struct engine *e, int64_t now_us)
         postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
             "%lu messages are dead, the last one: %s; see postbag dead ls",
             (unsigned long)s->newly_dead, s->last_dead);
+    if (s->overflowed != 0)
+        postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "dead messages dropped to make room for them: %lu, see outbox_lost",
+            (unsigned long)s->overflowed);
     s->newly_dead = 0;
+    s->overflowed = 0;
     e->dead_us = now_us + TELL_US;
 }
 

@@ -293,6 +293,8 @@ static int open_sender(struct engine *e)
                 .held_max_rows = c->held_max_rows,
                 .held_max_bytes = c->held_max_bytes,
                 .held_max_per_key = c->held_max_per_key,
+                .dead_max_rows = c->dead_max_rows,
+                .dead_max_bytes = c->dead_max_bytes,
                 .skip_sync_before_send = c->skip_sync_before_send,
                 .keep_s = c->keep_s,
                 .profile = e->profile,

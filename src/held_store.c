@@ -71,6 +71,12 @@ static const struct stmt_plan plan[] = {
         " due_ms = NULL WHERE dest = ?1 AND state = 'behind' AND seq ="
         " (SELECT min(seq) FROM outbox_held WHERE dest = ?1 AND key = ?2"
         "  AND key IS NOT NULL AND priority = ?3 AND state <> 'dead')"},
+    /* one that the saved cursor has not passed would, without its copy, be
+       sent after the next start and counted twice */
+    {offsetof(struct held_store, oldest_dead),
+        "SELECT h.seq FROM outbox_held h JOIN outbox_cursor c"
+        " ON c.dest = h.dest AND c.lane = h.priority AND c.acked >= h.seq"
+        " WHERE h.dest = ?1 AND h.state = 'dead' ORDER BY h.seq LIMIT 1"},
     {offsetof(struct held_store, count_delivered),
         "UPDATE outbox_cursor SET delivered = delivered + 1"
         " WHERE dest = ?1 AND lane = ?2"},
@@ -82,7 +88,7 @@ static const struct stmt_plan plan[] = {
         " sum(held_rows), sum(held_bytes), sum(dead_rows), sum(dead_bytes)"
         " FROM outbox_cursor WHERE dest = ?1"},
 };
-enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
+enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]), MOST_DROPS = 256 };
 
 int postbag__held_open(
     struct held_store *h, struct db *db, struct lost_store *lost)
@@ -276,6 +282,51 @@ int postbag__held_drop(
         return release(h, &h->remove);
     postbag__reset(&h->remove);
     return err;
+}
+
+/* 1 and the row, 0, or an error. */
+static int find_oldest_dead(struct held_store *h, int64_t *seq)
+{
+    int err;
+
+    postbag__bind_text(&h->oldest_dead, 1, h->dest);
+    err = postbag__row(&h->oldest_dead);
+    if (err != 1)
+        return err;
+    *seq = postbag__col_i64(&h->oldest_dead, 0);
+    postbag__reset(&h->oldest_dead);
+    return 1;
+}
+
+/* Drop the oldest if there are too many: 1, 0, or an error. */
+static int trim_one(struct held_store *h, uint32_t max_rows, uint32_t max_bytes,
+    int64_t wall_ms)
+{
+    struct held_stats stats;
+    int64_t seq;
+    int err = postbag__held_stats(h, &stats);
+
+    if (err != POSTBAG_OK ||
+        (stats.dead <= max_rows && stats.dead_bytes <= max_bytes))
+        return err;
+    err = find_oldest_dead(h, &seq);
+    if (err != 1)
+        return err;
+    err = postbag__held_drop(h, seq, "dead_overflow", wall_ms);
+    return err == POSTBAG_OK ? 1 : err;
+}
+
+int postbag__held_trim_dead(struct held_store *h, uint32_t max_rows,
+    uint32_t max_bytes, int64_t wall_ms)
+{
+    int dropped = 0;
+    int err = 1;
+
+    while (dropped < MOST_DROPS && err == 1) {
+        err = trim_one(h, max_rows, max_bytes, wall_ms);
+        dropped += err == 1;
+    }
+    return err < 0 ? err : dropped;
 }
 
 /* ---- what is due ---- */

@@ -11,8 +11,8 @@ struct held_store {
     const char *dest;        /* borrowed */
     struct lost_store *lost; /* of the same destination; borrowed */
     struct stmt hold, exists, before, due, next_due, fetch, again, postpone,
-        is_suspect, bury, remove, release, count_delivered, count_dropped,
-        stats;
+        is_suspect, bury, remove, release, oldest_dead, count_delivered,
+        count_dropped, stats;
 };
 
 /* When a row may be tried again: CLOCK_BOOTTIME ms of one boot.  In another
@@ -75,6 +75,12 @@ POSTBAG_CHECK int postbag__held_deliver(struct held_store *h, int64_t seq);
 /* Dropped: remove the row, count it, record it in outbox_lost. */
 POSTBAG_CHECK int postbag__held_drop(
     struct held_store *h, int64_t seq, const char *reason, int64_t wall_ms);
+
+/* After a row has become dead: drop the oldest dead ones of those that the
+ * cursor has passed, at most 256, until so much is left.  Returns how many, or
+ * an error. */
+POSTBAG_CHECK int postbag__held_trim_dead(struct held_store *h,
+    uint32_t max_rows, uint32_t max_bytes, int64_t wall_ms);
 
 /* One of the rows that are due, after `skip` others of them: 1 and the row, 0,
  * or an error. */

@@ -31,6 +31,7 @@ struct sender_options {
     uint32_t window, window_bytes, ack_batch, ack_delay_ms, ack_timeout_ms;
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
     uint32_t held_max_rows, held_max_bytes, held_max_per_key;
+    uint32_t dead_max_rows, dead_max_bytes;
     uint32_t skip_sync_before_send, keep_s;
     const struct postbag_profile *profile;
 };
@@ -67,6 +68,7 @@ struct sender {
     int64_t unreported;     /* rows settled and saved, for the housekeeper */
     uint32_t newly_dead;    /* not told yet */
     char last_dead[160];    /* why the last of them is */
+    uint32_t overflowed;    /* dead ones dropped for room, not told yet */
     uint32_t delivered;     /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
 };

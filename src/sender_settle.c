@@ -47,9 +47,20 @@ static int finish(struct sender *s, int err)
     return err == POSTBAG_OK ? postbag__sender_look(s) : err;
 }
 
-static void note_dead(struct sender *s, const char *error)
+/* In the transaction that made a row dead: make room for it. */
+static int make_room(struct sender *s, int *dropped_out)
+{
+    int n = postbag__held_trim_dead(s->held, s->options.dead_max_rows,
+        s->options.dead_max_bytes, wall_ms(s));
+
+    *dropped_out = n;
+    return n < 0 ? n : POSTBAG_OK;
+}
+
+static void note_dead(struct sender *s, const char *error, int dropped)
 {
     s->newly_dead++;
+    s->overflowed += (uint32_t)dropped;
     (void)snprintf(s->last_dead, sizeof(s->last_dead), "%s", error);
 }
 
@@ -64,6 +75,7 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
 {
     int is_dead = strcmp(state, "dead") == 0;
     int is_suspect = names_suspect(error);
+    int dropped = 0;
     struct due due = due_after(s, 1);
     const struct hold hold = {
         .state = state,
@@ -77,11 +89,13 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
     if (err != POSTBAG_OK)
         return err;
     err = postbag__held_hold(s->held, e->seq, &hold, wall_ms(s));
+    if (err == POSTBAG_OK && is_dead)
+        err = make_room(s, &dropped);
     err = finish(s, err);
     if (err != POSTBAG_OK)
         return err;
     if (is_dead)
-        note_dead(s, error);
+        note_dead(s, error, dropped);
     postbag__lane_settle(&s->lanes[lane], e, OUTCOME_HELD);
     postbag__sender_note_gain(s);
     return POSTBAG_OK;
@@ -90,14 +104,17 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
 int postbag__sender_bury(
     struct sender *s, const struct row *row, const char *error)
 {
+    int dropped = 0;
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
     err = postbag__held_bury(s->held, row->seq, error, wall_ms(s));
+    if (err == POSTBAG_OK)
+        err = make_room(s, &dropped);
     err = finish(s, err);
     if (err == POSTBAG_OK)
-        note_dead(s, error);
+        note_dead(s, error, dropped);
     return err;
 }
 

@@ -59,6 +59,11 @@
     X(U32, held_max_per_key, 1000, 1, 100000000, "messages", \
         "so many of one key may wait behind a refused one; later ones of the " \
         "key wait in the log") \
+    X(U32, dead_max_rows, 10000, 1, 100000000, "messages", \
+        "most dead messages kept; beyond it the oldest are dropped " \
+        "(outbox_lost: dead_overflow)") \
+    X(U32, dead_max_bytes, 16777216, 1, 4000000000, "bytes", \
+        "or so many bytes of their topics and payloads") \
     X(U32, lease_ms, 30000, 1000, 3600000, "ms", \
         "a silent owner of the destination is replaced after this") \
     X(U32, skip_sync_before_send, 0, 0, 1, "", \

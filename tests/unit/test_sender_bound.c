@@ -11,7 +11,7 @@
 #include "sender.h"
 #include "unit.h"
 
-enum { DENIED = 0x87 };
+enum { DENIED = 0x87, TOO_LARGE = 0x95 };
 
 static int64_t live(struct bench *b)
 {
@@ -239,6 +239,37 @@ static void test_bound_ends_when_an_operator_discards(void **state)
     assert_int_equal(fake_count(r->out, "t15"), 1);
 }
 
+/* Dead at once, and dead after their attempts: both make room. */
+static void test_bound_of_the_dead_drops_the_oldest(void **state)
+{
+    static const int reasons[] = {DENIED, TOO_LARGE};
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.dead_max_rows = 10;
+    b->r.options.max_attempts = 2;
+    b->r.out->auto_settle = 1;
+    r = bench_up(b);
+    for (int i = 0; i < 100; i++) {
+        r->out->reason = reasons[i % 2];
+        relay_put(r, "t", 1);
+        relay_run_ms(r, 5000);
+    }
+    assert_int_equal(sql_get(b->w.t.app, "SELECT count(*) FROM outbox_held"
+                                         " WHERE state = 'dead'"
+                                         " AND seq > 90"),
+        10);
+    assert_int_equal(sql_get(b->w.t.app, "SELECT sum(n) FROM outbox_lost"
+                                         " WHERE reason = 'dead_overflow'"),
+        90);
+    assert_int_equal(sql_get(b->w.t.app, "SELECT dropped FROM outbox_cursor"
+                                         " WHERE lane = 0"),
+        90);
+    assert_int_equal(cursor(b), 100);
+    assert_true(told(r, "dead messages dropped to make room") > 0);
+    assert_int_equal(r->errors, 0);
+}
+
 static void test_bound_holds_after_a_restart(void **state)
 {
     struct bench *b = *state;
@@ -268,6 +299,7 @@ int main(void)
         BENCH(test_bound_full_of_suspects_is_no_dead_end),
         BENCH(test_bound_ends_when_an_operator_discards),
         BENCH(test_bound_holds_after_a_restart),
+        BENCH(test_bound_of_the_dead_drops_the_oldest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
