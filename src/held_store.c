@@ -26,7 +26,7 @@ static const struct stmt_plan plan[] = {
         " AND h.seq < ?2 LIMIT 1"},
     {offsetof(struct held_store, due),
         "SELECT seq, attempts, " ROW_COLUMNS
-        " FROM outbox_held WHERE dest = ?1 AND state = 'retry'"
+        ", replay FROM outbox_held WHERE dest = ?1 AND state = 'retry'"
         " AND seq > ?2 AND (due_boot IS NOT ?3 OR due_ms <= ?4)"
         " ORDER BY seq LIMIT 1"},
     {offsetof(struct held_store, next_due),
@@ -34,7 +34,7 @@ static const struct stmt_plan plan[] = {
         " WHERE dest = ?1 AND state = 'retry'"},
     {offsetof(struct held_store, fetch),
         "SELECT seq, attempts, " ROW_COLUMNS
-        " FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
+        ", replay FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
     {offsetof(struct held_store, again),
         "UPDATE outbox_held SET attempts = attempts + 1,"
         " due_boot = ?3, due_ms = ?4, error = ?5"
@@ -237,6 +237,7 @@ static int read_held(
         return err;
     err = postbag__row_read(s, 2, arena, out);
     out->seq = postbag__col_i64(s, 0);
+    out->is_replay = postbag__col_i64(s, 2 + ROW_COLUMN_COUNT) != 0;
     *attempts_out = (int)postbag__col_i64(s, 1);
     postbag__reset(s);
     return err == POSTBAG_OK ? 1 : err;

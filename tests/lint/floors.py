@@ -17,6 +17,7 @@ SAME_FLOOR = {
     "db_codes": ["db"],
     "handling": ["writer"],
     "db_open": ["db"],
+    "replay_store": ["requeue_store"],
     "envelope_json": ["envelope"],
     "db_wal": ["db"],
     "link_note": ["link"],
