@@ -24,7 +24,7 @@ const char *postbag__admin_dest(const char *dest)
     return dest == NULL ? "main" : dest;
 }
 
-static int adopt(struct postbag_admin_config *to,
+int postbag__admin_adopt(struct postbag_admin_config *to,
     const struct postbag_admin_config *from, struct postbag_fault *why)
 {
     int err =
@@ -52,7 +52,7 @@ int postbag_admin_init(const struct postbag_admin_config *config,
 {
     struct postbag_admin_config c;
     struct db db;
-    int err = adopt(&c, config, why);
+    int err = postbag__admin_adopt(&c, config, why);
 
     if (err != POSTBAG_OK)
         return err;
@@ -91,7 +91,7 @@ int postbag_admin_open(struct postbag_admin **out,
     if (out == NULL)
         return postbag__fail(why, POSTBAG_EINVAL, "admin: out is NULL");
     *out = NULL;
-    err = adopt(&c, config, why);
+    err = postbag__admin_adopt(&c, config, why);
     if (err != POSTBAG_OK)
         return err;
     a = postbag__alloc(sizeof(*a));

@@ -19,6 +19,9 @@ struct postbag_admin {
     int is_writable;
 };
 
+/* EVERSION, EINVAL: why says so. */
+POSTBAG_CHECK int postbag__admin_adopt(struct postbag_admin_config *to,
+    const struct postbag_admin_config *from, struct postbag_fault *why);
 /* NULL is main. */
 const char *postbag__admin_dest(const char *dest);
 /* ESTATE: opened to look only. */

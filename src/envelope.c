@@ -91,6 +91,7 @@ void postbag__envelope_attributes(
         (long long)row->key_version);
     out->key_version = row->key_version == 0 ? NULL : out->version;
     out->type = row->type == NULL ? default_type : row->type;
+    out->replay = row->is_replay ? "true" : NULL;
 }
 
 /* ---- MQTT 5: properties ---- */
@@ -229,9 +230,11 @@ static int add_attributes(struct envelope *e, const struct row *row)
     int err;
 
     postbag__envelope_attributes(e, row, &a);
-    if (e->kind == ENVELOPE_MINIMAL)
+    err = add(e, "replay", a.replay);
+    if (err == POSTBAG_OK && e->kind == ENVELOPE_MINIMAL)
         return add(e, "id", a.id);
-    err = add(e, "specversion", "1.0");
+    if (err == POSTBAG_OK)
+        err = add(e, "specversion", "1.0");
     if (err == POSTBAG_OK)
         err = add(e, "id", a.id);
     if (err == POSTBAG_OK)

@@ -64,7 +64,7 @@ size_t postbag__frame_size(const struct postbag_frame *f);
 /* The attributes of an event that are ours; NULL: it has none. */
 struct attributes {
     char id[37], when[RFC3339_SIZE], sequence[64], version[24];
-    const char *type, *key_version;
+    const char *type, *key_version, *replay;
 };
 
 void postbag__envelope_attributes(

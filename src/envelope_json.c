@@ -29,7 +29,8 @@ enum {
     P_EXPIRY,
     P_HEADERS,
     P_FORM,
-    P_DATA
+    P_DATA,
+    P_REPLAY
 };
 
 /*
@@ -53,7 +54,7 @@ static const char structured_sql[] =
     "   'source', ?2, 'type', ?3,"
     "   'time', ifnull(max(iif(key = 'time', text, NULL)), ?4),"
     "   'sequence', ?5, 'partitionkey', ?6, 'keyversion', ?7,"
-    "   'datacontenttype', ?8,"
+    "   'datacontenttype', ?8, 'replay', json(?13),"
     "   'expirytime', ifnull(max(iif(key = 'expirytime', text, NULL)), ?9),"
     "   'responsetopic', max(iif(key = 'response_topic', text, NULL)),"
     "   'correlationdata', max(iif(key = 'correlation_data', text, NULL)),"
@@ -193,6 +194,7 @@ static void bind_attributes(
     postbag__bind_text(s, P_KEY, row->key);
     postbag__bind_text(s, P_KEY_VERSION, a->key_version);
     postbag__bind_text(s, P_HEADERS, row->headers);
+    postbag__bind_text(s, P_REPLAY, a->replay);
 }
 
 static int read_structured(struct envelope *e, struct postbag_frame *out)

@@ -35,7 +35,7 @@ static const struct stmt_plan plan[] = {
     /* each part is a range of the index on what is due */
     {offsetof(struct held_store, due),
         "SELECT seq, attempts, " ROW_COLUMNS
-        " FROM outbox_held WHERE dest = ?1 AND seq = (SELECT seq FROM ("
+        ", replay FROM outbox_held WHERE dest = ?1 AND seq = (SELECT seq FROM ("
         "SELECT seq " RETRIES " AND due_boot IS NULL UNION ALL"
         " SELECT seq " RETRIES " AND due_boot < ?3 UNION ALL"
         " SELECT seq " RETRIES " AND due_boot > ?3 UNION ALL"
@@ -48,7 +48,7 @@ static const struct stmt_plan plan[] = {
         " ELSE (SELECT min(due_ms) " RETRIES " AND due_boot = ?2) END"},
     {offsetof(struct held_store, fetch),
         "SELECT seq, attempts, " ROW_COLUMNS
-        " FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
+        ", replay FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
     {offsetof(struct held_store, again),
         "UPDATE outbox_held SET attempts = attempts + 1,"
         " due_boot = ?3, due_ms = ?4, error = ?5"
@@ -340,6 +340,7 @@ static int read_held(
         return err;
     err = postbag__row_read(s, 2, arena, out);
     out->seq = postbag__col_i64(s, 0);
+    out->is_replay = postbag__col_i64(s, 2 + ROW_COLUMN_COUNT) != 0;
     *attempts_out = (int)postbag__col_i64(s, 1);
     postbag__reset(s);
     return err == POSTBAG_OK ? 1 : err;

@@ -23,10 +23,11 @@ struct row {
     int64_t key_version, ttl_ms, created_ms, mono_ms;
     uint8_t boot[16]; /* zeros: not written by the C writer */
     int priority, retain, is_text;
+    int is_replay; /* sent before; an operator sends it again */
 };
 
-/* Copy the current row of s into *out and the arena (reset before).  seq is
- * not set.  ENOMEM, ECORRUPT (an id that is not one). */
+/* Copy the current row of s into *out and the arena (reset before).  seq and
+ * is_replay are not set.  ENOMEM, ECORRUPT (an id that is not one). */
 POSTBAG_CHECK int postbag__row_read(
     struct stmt *s, int first, struct arena *arena, struct row *out);
 

@@ -43,6 +43,7 @@ static const char *const outbox_tables[] = {
     " held_bytes INTEGER NOT NULL DEFAULT 0,"
     " dead_rows INTEGER NOT NULL DEFAULT 0,"
     " dead_bytes INTEGER NOT NULL DEFAULT 0,"
+    " replayed INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(dest, lane)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox("
@@ -80,6 +81,7 @@ static const char *const outbox_tables[] = {
     " headers TEXT, priority INTEGER NOT NULL, retain INTEGER NOT NULL,"
     " ttl_ms INTEGER, created_ms INTEGER NOT NULL,"
     " boot BLOB, mono_ms INTEGER,"
+    " replay INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(dest, seq)) STRICT",
     "CREATE INDEX outbox_held_due ON outbox_held(dest, due_boot, due_ms, seq)"
     " WHERE state = 'retry'",
@@ -274,8 +276,8 @@ static const char check_trigger[] =
     "   AND EXISTS (SELECT 1 FROM json_each(NEW.headers)"
     "    WHERE key IN (" POSTBAG__RESERVED_HEADERS "))"
     "   THEN RAISE(ABORT, 'postbag: no header may be named specversion, id,"
-    " source, type, sequence, partitionkey, keyversion, datacontenttype, data"
-    " or data_base64')"
+    " source, type, sequence, partitionkey, keyversion, replay,"
+    " datacontenttype, data or data_base64')"
     "  END;"
     " END";
 

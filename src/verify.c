@@ -73,15 +73,16 @@ static const struct rule rules[] = {
     {"cursor",
         "SELECT dest, printf('a counter of lane %d is below 0', lane)"
         " FROM outbox_cursor WHERE min(settled_rows, settled_bytes, delivered,"
-        "  dropped, passed) < 0"},
+        "  dropped, passed, replayed) < 0"},
     {"ledger",
-        "SELECT dest, printf('%lld rows are settled, but %lld delivered + %lld"
-        " held or dead + %lld dropped + %lld passed make %lld', s, v, h, l, p,"
-        " v + h + l + p) FROM (SELECT dest, sum(settled_rows) AS s,"
+        "SELECT dest, printf('%lld rows are settled and %lld replayed, but"
+        " %lld delivered + %lld held or dead + %lld dropped + %lld passed make"
+        " %lld', s, r, v, h, l, p, v + h + l + p)"
+        " FROM (SELECT dest, sum(settled_rows) AS s, sum(replayed) AS r,"
         "  sum(delivered) AS v, sum(dropped) AS l, sum(passed) AS p,"
         "  (SELECT count(*) FROM " CURSOR_OF_HELD
         "   WHERE h.dest = o.dest AND h.seq <= c.acked) AS h"
-        "  FROM outbox_cursor o GROUP BY dest) WHERE s <> v + h + l + p"},
+        "  FROM outbox_cursor o GROUP BY dest) WHERE s + r <> v + h + l + p"},
     {"ledger",
         "SELECT dest, printf('of %lld rows put %lld are settled, which leaves"
         " %lld, but %lld stand above the cursors', put, s, put - s, n)"
@@ -152,6 +153,10 @@ static const struct rule rules[] = {
         "SELECT dest, printf('row %lld is %s, and dead_ms says otherwise', seq,"
         " state) FROM outbox_held"
         " WHERE (state = 'dead') <> (dead_ms IS NOT NULL)"},
+    {"held",
+        "SELECT h.dest, printf('row %lld is replayed, but was never settled',"
+        " h.seq) FROM " CURSOR_OF_HELD " WHERE h.replay <> 0"
+        "  AND h.seq > c.acked"},
     {"acks",
         "SELECT a.dest, printf('row %lld of lane %d was acknowledged, but the"
         " cursor is at %lld', a.upto, a.lane, c.acked)"

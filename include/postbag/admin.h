@@ -67,6 +67,25 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_init(
 POSTBAG_API POSTBAG_CHECK int postbag_admin_open(struct postbag_admin **out,
     const struct postbag_admin_config *config, struct postbag_fault *why);
 
+/**
+ * Give back to the file system what is free in the database and its WAL: the
+ * SQLite command VACUUM.  Offline: nobody else may have the database open, in
+ * this process or another, neither a relay nor the application, and nobody
+ * gets in while it runs.  Needs free space, up to twice the size of the
+ * database.
+ * @param config      writable is not looked at
+ * @param before_out  may be NULL; bytes of the database and its WAL, before
+ * @param after_out   may be NULL; and after
+ * @param why         may be NULL; filled on failure
+ * @return POSTBAG_OK, EINVAL, EVERSION, EBUSY (somebody has it open), ENOSPC,
+ *         ESCHEMA, ESTORAGE, ESQLITE; on an error the database is as it was
+ * Thread: any.  Blocks: on SQLite, for as long as the database takes to be
+ * written anew.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_vacuum(
+    const struct postbag_admin_config *config, int64_t *before_out,
+    int64_t *after_out, struct postbag_fault *why);
+
 /* NULL is fine. */
 POSTBAG_API void postbag_admin_close(struct postbag_admin *a);
 
@@ -134,9 +153,9 @@ enum postbag_lease {
 /*
  * One destination.  All of it is of one moment, and then
  *
- *     put = delivered + pending + held + dead + dropped + passed
+ *     put + replayed = delivered + pending + held + dead + dropped + passed
  *
- * ledger_gap is put minus the right side: not 0 means a bug or a damaged
+ * ledger_gap is the left minus the right side: not 0 means a bug or a damaged
  * file, never mere load.
  */
 struct postbag_status {
@@ -148,6 +167,7 @@ struct postbag_status {
     int64_t dead;      /* given up; postbag_admin_requeue */
     int64_t dropped;   /* by a rule or an operator; outbox_lost tells */
     int64_t passed;    /* addressed to another destination */
+    int64_t replayed;  /* queued once more by postbag_admin_replay */
     int64_t ledger_gap;
     int64_t put_bytes;
     int64_t pending_bytes;
@@ -380,6 +400,35 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_requeue(struct postbag_admin *a,
  */
 POSTBAG_API POSTBAG_CHECK int postbag_admin_discard(struct postbag_admin *a,
     const char *dest, int64_t seq, const struct postbag_id *id);
+
+/* Which rows to send once more.  A bound that is 0 is none; both ends are
+ * included. */
+struct postbag_replay {
+    size_t struct_size;
+    const char *dest; /* NULL: "main" */
+    int64_t from_seq;
+    int64_t to_seq;
+    int64_t from_ms; /* wall clock when they were put: created_ms */
+    int64_t to_ms;
+    int64_t max_rows; /* 0: 1000; at most 10000 */
+};
+
+/**
+ * Send delivered messages once more, those that are still stored (options
+ * keep_s and keep_rows): same ids, the attribute replay says so, in the order
+ * of their keys; later messages of a key wait.  Each is copied to outbox_held
+ * and from then on is a held message like others; the ledger counts it as
+ * replayed.  What was dropped is not sent, and what is held already not twice.
+ * On disk when it returns.
+ * @param count_out  may be NULL; how many
+ * @param next_out   may be NULL; there are more: from_seq to go on with, best
+ *                   when these have left; 0: there are none
+ * @return POSTBAG_OK, EINVAL, EVERSION, ENOTFOUND (no such destination),
+ *         ESTATE (opened to look only)
+ * Blocks: on SQLite, with an fsync.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_replay(struct postbag_admin *a,
+    const struct postbag_replay *which, int64_t *count_out, int64_t *next_out);
 
 /**
  * Delete what is settled for every destination, also rows that keep_s would

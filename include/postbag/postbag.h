@@ -147,8 +147,8 @@ struct postbag_message {
        properties (traceparent, correlationid, subject ...); time is that of
        the event; the names response_topic and correlation_data become the
        MQTT 5 properties.  Refused: a name that is there twice, specversion,
-       id, source, type, sequence, partitionkey, keyversion, datacontenttype,
-       data, data_base64 */
+       id, source, type, sequence, partitionkey, keyversion, replay,
+       datacontenttype, data, data_base64 */
     const char *headers;
     /* name of one destination; NULL: all of them */
     const char *dest;

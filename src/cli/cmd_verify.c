@@ -35,11 +35,13 @@ static int ledger_plain(
 {
     (void)ctx;
     out_plain(stdout, dest, strlen(dest));
-    (void)printf(": %lld put = %lld delivered + %lld pending + %lld held"
-                 " + %lld dead + %lld dropped + %lld passed\n",
-        (long long)s->put, (long long)s->delivered, (long long)s->pending,
-        (long long)s->held, (long long)s->dead, (long long)s->dropped,
-        (long long)s->passed);
+    (void)printf(": %lld put", (long long)s->put);
+    if (s->replayed != 0)
+        (void)printf(" + %lld replayed", (long long)s->replayed);
+    (void)printf(" = %lld delivered + %lld pending + %lld held + %lld dead"
+                 " + %lld dropped + %lld passed\n",
+        (long long)s->delivered, (long long)s->pending, (long long)s->held,
+        (long long)s->dead, (long long)s->dropped, (long long)s->passed);
     return 0;
 }
 
@@ -98,6 +100,7 @@ static int ledger_json(
     json_number(j, "dead", s->dead);
     json_number(j, "dropped", s->dropped);
     json_number(j, "passed", s->passed);
+    json_number(j, "replayed", s->replayed);
     json_open(j, "reasons", '[');
     return 0;
 }

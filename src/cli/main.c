@@ -60,6 +60,16 @@ static const struct command commands[] = {
         "Delete what was delivered.\n"
         "Also what the relay's option keep_s would still keep.",
         cli_purge},
+    {"replay", "DB --from SEQ", 1, 1, " dest from to limit wait ",
+        "Send delivered messages once more.\n"
+        "Those that are still stored (the relay's options keep_s, keep_rows),\n"
+        "with their ids and the attribute replay; at most --limit (1000) at"
+        " once.",
+        cli_replay},
+    {"vacuum", "DB", 1, 1, " wait ",
+        "Give free space back, offline: nothing may have the database open.\n"
+        "Needs free space, up to twice the size of the database.",
+        cli_vacuum},
     {"verify", "DB", 1, 1, PRINT,
         "Check the ledger, the tables and the file.\n"
         "Changes nothing; beside a running relay and on a copy, too.\n"
@@ -117,8 +127,8 @@ int cli_fail(const char *what, const struct postbag_fault *fault)
     return cli_complain(exit_of(fault->code), "%s: %s", what, fault->text);
 }
 
-int cli_open(
-    struct postbag_admin **out, const struct args *args, unsigned writable)
+struct postbag_admin_config cli_config(
+    const struct args *args, unsigned writable)
 {
     const struct postbag_admin_config config = {
         .struct_size = sizeof(config),
@@ -127,12 +137,28 @@ int cli_open(
         .writable = writable,
         .busy_ms = (uint32_t)args->wait_ms,
     };
+
+    return config;
+}
+
+int cli_find(const struct args *args)
+{
+    if (access(args->words[0], F_OK) == 0)
+        return CLI_OK;
+    return cli_errno(
+        errno == ENOENT ? CLI_NOT_FOUND : CLI_ERROR, args->words[0]);
+}
+
+int cli_open(
+    struct postbag_admin **out, const struct args *args, unsigned writable)
+{
+    const struct postbag_admin_config config = cli_config(args, writable);
     struct postbag_fault why = {0};
+    int code = cli_find(args);
 
     *out = NULL;
-    if (access(config.db_path, F_OK) != 0)
-        return cli_errno(
-            errno == ENOENT ? CLI_NOT_FOUND : CLI_ERROR, config.db_path);
+    if (code != CLI_OK)
+        return code;
     if (postbag_admin_open(out, &config, &why) != POSTBAG_OK)
         return cli_fail(config.db_path, &why);
     return CLI_OK;

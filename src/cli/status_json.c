@@ -40,6 +40,7 @@ static void ledger_json(struct json *j, const struct postbag_status *s)
     json_number(j, "dead", s->dead);
     json_number(j, "dropped", s->dropped);
     json_number(j, "passed", s->passed);
+    json_number(j, "replayed", s->replayed);
     json_number(j, "ledger_gap", s->ledger_gap);
     json_number(j, "put_bytes", s->put_bytes);
     json_number(j, "pending_bytes", s->pending_bytes);

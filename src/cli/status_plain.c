@@ -98,9 +98,12 @@ static void ledger_plain(const struct report *r)
     }
     held_plain(r);
     name("so far");
-    (void)printf("%lld put, %lld delivered, %lld dropped, %lld passed\n",
+    (void)printf("%lld put, %lld delivered, %lld dropped, %lld passed",
         (long long)s->put, (long long)s->delivered, (long long)s->dropped,
         (long long)s->passed);
+    if (s->replayed != 0)
+        (void)printf(", %lld replayed", (long long)s->replayed);
+    (void)fputc('\n', stdout);
     if (s->ledger_gap != 0) {
         alarming(r, "LEDGER", s->ledger_gap);
         (void)puts(" rows are not accounted for: please report this");

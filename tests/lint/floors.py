@@ -19,6 +19,7 @@ SAME_FLOOR = {
     "held_store": ["lost_store"],
     "discard_store": ["held_store"],
     "db_open": ["db"],
+    "replay_store": ["requeue_store"],
     "envelope_json": ["envelope"],
     "db_wal": ["db"],
     "link_note": ["link"],

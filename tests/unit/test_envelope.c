@@ -59,6 +59,24 @@ static void test_envelope_v5_least_row_has_the_required_attributes(void **state)
     assert_int_equal(p->f.is_text, 1);
 }
 
+static void test_envelope_v5_replay_says_so(void **state)
+{
+    struct press *p = *state;
+
+    press_ok(p, ENVELOPE_CLOUDEVENTS, 5, "topic, payload", "'t', ''");
+    assert_null(strstr(properties(p), "replay="));
+    p->row.is_replay = 1;
+    assert_ok(postbag__envelope_build(&p->e, &p->row, 5, &p->now, &p->f));
+    assert_int_equal(strncmp(properties(p), "replay=true " ATTRIBUTES,
+                         sizeof("replay=true " ATTRIBUTES) - 1),
+        0);
+    press_ok(p, ENVELOPE_MINIMAL, 5, "topic, payload", "'t', ''");
+    p->row.is_replay = 1;
+    assert_ok(postbag__envelope_build(&p->e, &p->row, 5, &p->now, &p->f));
+    assert_string_equal(
+        properties(p), "replay=true id=00112233-4455-4677-8899-aabbccddeeff");
+}
+
 static void test_envelope_v5_time_of_the_headers_replaces_ours(void **state)
 {
     struct press *p = *state;
@@ -338,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PRESS(test_envelope_v5_attributes_are_user_properties),
         PRESS(test_envelope_v5_least_row_has_the_required_attributes),
+        PRESS(test_envelope_v5_replay_says_so),
         PRESS(test_envelope_v5_time_of_the_headers_replaces_ours),
         PRESS(test_envelope_v5_response_and_correlation_are_mqtts_own),
         PRESS(test_envelope_v5_baggage_stays_here),

@@ -68,6 +68,17 @@ static void test_envelope_v4_key_version_is_there(void **state)
     assert_string_equal(json(p, "$.keyversion"), "none");
 }
 
+static void test_envelope_v4_replay_says_so(void **state)
+{
+    struct press *p = *state;
+
+    press_ok(p, ENVELOPE_CLOUDEVENTS, 4, "topic, payload", "'t', ''");
+    assert_string_equal(json(p, "$.replay"), "none");
+    p->row.is_replay = 1;
+    assert_ok(postbag__envelope_build(&p->e, &p->row, 4, &p->now, &p->f));
+    assert_string_equal(json(p, "$.replay"), "true 1");
+}
+
 static void test_envelope_v4_time_of_the_headers_replaces_ours(void **state)
 {
     struct press *p = *state;
@@ -317,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PRESS(test_envelope_v4_is_a_structured_cloud_event),
         PRESS(test_envelope_v4_key_version_is_there),
+        PRESS(test_envelope_v4_replay_says_so),
         PRESS(test_envelope_v4_time_of_the_headers_replaces_ours),
         PRESS(test_envelope_v4_response_and_correlation_are_attributes),
         PRESS(test_envelope_v4_ttl_becomes_a_date),

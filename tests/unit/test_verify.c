@@ -217,11 +217,13 @@ static void test_verify_ledger(void **state)
     static const struct spoiling all[] = {
         {"UPDATE outbox_cursor SET delivered = delivered - 1"
          " WHERE dest = 'main' AND lane = 0",
-            "ledger main: 302 rows are settled, but 292 delivered + 4 held or"
-            " dead + 5 dropped + 0 passed make 301\n",
+            "ledger main: 302 rows are settled and 0 replayed, but 292"
+            " delivered + 4 held or dead + 5 dropped + 0 passed make 301\n",
             1},
         {"DELETE FROM outbox_held WHERE seq = 22",
-            "ledger main: 302 rows are settled, but 293 delivered + 3 held", 1},
+            "ledger main: 302 rows are settled and 0 replayed, but 293"
+            " delivered + 3 held",
+            1},
         {"DELETE FROM outbox WHERE seq = 450",
             "ledger cloud: of 600 rows put 152 are settled, which leaves 448,"
             " but 447 stand above the cursors\n",
@@ -317,6 +319,26 @@ static void test_verify_held(void **state)
     };
 
     CHECK_ALL(*state, all);
+}
+
+static void test_verify_replays(void **state)
+{
+    static const struct spoiling all[] = {
+        {HOLD("200") "; UPDATE outbox_cursor SET replayed = 2"
+                     " WHERE dest = 'main' AND lane = 0",
+            "ledger main: 302 rows are settled and 2 replayed, but 293"
+            " delivered + 5 held or dead + 5 dropped + 0 passed make 303\n",
+            1},
+        {HOLD("350") "; UPDATE outbox_held SET replay = 1 WHERE seq = 350",
+            "held main: row 350 is replayed, but was never settled\n", 1},
+    };
+    struct world *w = *state;
+
+    CHECK_ALL(w, all);
+    run(w, HOLD("200") "; UPDATE outbox_held SET replay = 1 WHERE seq = 200;"
+                       "UPDATE outbox_cursor SET replayed = 1"
+                       " WHERE dest = 'main' AND lane = 0");
+    assert_sound(w);
 }
 
 static void test_verify_acks_inbox_and_stream(void **state)
@@ -445,6 +467,7 @@ int main(void)
         TEST_IN(test_verify_lost),
         TEST_IN(test_verify_totals),
         TEST_IN(test_verify_held),
+        TEST_IN(test_verify_replays),
         TEST_IN(test_verify_acks_inbox_and_stream),
         TEST_IN(test_verify_definitions),
         TEST_IN(test_verify_foreign_triggers_are_left_alone),
