@@ -81,7 +81,8 @@ static const char *const outbox_tables[] = {
     " ttl_ms INTEGER, created_ms INTEGER NOT NULL,"
     " boot BLOB, mono_ms INTEGER,"
     " PRIMARY KEY(dest, seq)) STRICT",
-    "CREATE INDEX outbox_held_due ON outbox_held(dest, due_boot, due_ms, seq)"
+    "CREATE INDEX outbox_held_due ON outbox_held("
+    " dest, priority, due_boot, due_ms, seq)"
     " WHERE state = 'retry'",
     /* with state, so that to count what waits reads nothing else */
     "CREATE INDEX outbox_held_key"
