@@ -144,9 +144,10 @@ static int try_next(struct sender *s, const struct turn *t, struct pass *p)
 
 /* ---- in turn ---- */
 
+/* That the lease is lost matters more than what came before. */
 static void note_error(struct round *r, int err)
 {
-    if (err < 0 && r->err == POSTBAG_OK)
+    if (err == POSTBAG_EFENCED || (err < 0 && r->err == POSTBAG_OK))
         r->err = err;
 }
 
@@ -192,7 +193,7 @@ static void take_turns(struct sender *s, struct round *r)
     unsigned waiting;
     int fate = FATE_GO_ON;
 
-    while (fate != FATE_OVER && fate != POSTBAG_EFENCED &&
+    while (fate != FATE_OVER && r->err != POSTBAG_EFENCED &&
            (waiting = waiting_lanes(s, r)) != 0) {
         fate = take_turn(s, r, waiting);
         note_error(r, fate);

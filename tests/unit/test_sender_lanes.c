@@ -307,6 +307,29 @@ static void test_lanes_row_that_cannot_be_fetched_stops_its_lane_only(
     check_unreadable(*state, 70);
 }
 
+/* A lane needs a reservation and finds that the lease is lost: the others
+ * send nothing more, and what else went wrong before does not hide it. */
+static void test_lanes_lost_lease_stops_every_lane(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+    size_t before;
+
+    put_lane(r, "bulk", 0, 10, 10);
+    r->out->auto_settle = 1;
+    relay_run_ms(r, 2000);
+    before = r->out->count;
+    put_lane(r, "unread", 3, 1, 5000);
+    put_lane(r, "unreserved", 1, 1, 10);
+    put_lane(r, "bulk", 0, 10, 10);
+    (void)sqlite3_limit(r->e.db.handle, SQLITE_LIMIT_LENGTH, 2000);
+    sql_run(b->w.t.app, "UPDATE outbox_dest SET epoch = epoch + 1");
+    relay_step(r);
+    assert_int_equal(r->err, POSTBAG_EFENCED);
+    assert_int_equal(r->e.lease.is_owner, 0);
+    assert_int_equal(r->out->count, before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +346,7 @@ int main(void)
         BENCH(test_lanes_held_message_is_not_kept_out_by_a_backlog),
         BENCH(test_lanes_row_that_cannot_be_scanned_stops_its_lane_only),
         BENCH(test_lanes_row_that_cannot_be_fetched_stops_its_lane_only),
+        BENCH(test_lanes_lost_lease_stops_every_lane),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
