@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Floor 0.  A token bucket: what is taken in any second is at most the rate
- * and an eighth of it, which is the burst after a pause.  Whole millionths of
- * a token are counted, so nothing is won or lost by rounding.  Pure.
+ * and an eighth of it (at least one), which is the burst after a pause.  Whole
+ * millionths of a token are counted: rounding wins and loses nothing.  Pure.
  */
 #ifndef POSTBAG_SRC_BUCKET_H
 #define POSTBAG_SRC_BUCKET_H

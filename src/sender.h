@@ -77,8 +77,9 @@ struct sender {
 
     struct chooser chooser;              /* whose turn it is */
     struct bucket pace_rows, pace_bytes; /* of bulk, or of all */
-    int64_t paced_us; /* a row waits for them until then; INT64_MAX: none */
-    int is_held_back; /* a held row that is due found no room */
+    int64_t paced_us;   /* a row waits for them until then; INT64_MAX: none */
+    int is_held_back;   /* a held row that is due found no room */
+    unsigned held_last; /* bit i: what lane i sent last was a held row */
 };
 
 POSTBAG_CHECK int postbag__sender_init(struct sender *s);

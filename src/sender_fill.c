@@ -3,9 +3,9 @@
  * Floor 3.  The sending half: look ahead in the log, then let the lanes send
  * in turn what the window, the reservation and the order of keys allow.
  *
- * A pass walks a lane: what is held and due, then the ring from the oldest
- * unsettled row.  It remembers the keys it met: a row whose key was met before
- * has an older one unsettled and waits.
+ * A pass walks a lane: the ring from the oldest unsettled row, by turns with
+ * what is held and due.  It remembers the keys it met: a row whose key was met
+ * before has an older one unsettled and waits.
  */
 #include <string.h>
 
@@ -96,12 +96,12 @@ static int waits_for_key(struct pass *p, const struct entry *e)
     return 0;
 }
 
-/* Held rows come first; whether any is due is seen when it is their turn. */
+/* Whether a held row is due is seen when it is its turn. */
 static void find_next(struct sender *s, int lane, struct pass *p)
 {
     struct lane *l = &s->lanes[lane];
 
-    if (p->is_over || p->has_held || p->next != NULL)
+    if (p->is_over || p->next != NULL)
         return;
     while (p->at < l->count) {
         struct entry *e = postbag__lane_at(l, p->at++);
@@ -112,7 +112,12 @@ static void find_next(struct sender *s, int lane, struct pass *p)
         p->next = e;
         return;
     }
-    p->is_over = 1;
+    p->is_over = !p->has_held;
+}
+
+static int ends(int fate)
+{
+    return fate == FATE_ENDED || fate < 0;
 }
 
 static int try_held(struct sender *s, const struct turn *t, struct pass *p)
@@ -120,26 +125,42 @@ static int try_held(struct sender *s, const struct turn *t, struct pass *p)
     const struct due now = {.boot = s->boot, .ms = t->now_us / 1000};
     struct row row;
     int attempts;
-    int fate;
-    int err = postbag__held_due(
+    int fate = postbag__held_due(
         s->held, t->lane, p->held_skip, &now, &s->row_arena, &row, &attempts);
 
-    if (err < 0)
-        return err;
-    p->has_held = err;
-    if (!p->has_held)
+    if (fate == 0) {
+        p->has_held = 0;
         return FATE_GO_ON;
-    fate = postbag__sender_send_held(s, t, &row);
+    }
+    if (fate == 1)
+        fate = postbag__sender_send_held(s, t, &row);
     p->held_skip += fate != FATE_GONE;
+    p->is_over = ends(fate);
     return fate;
 }
 
-static int try_next(struct sender *s, const struct turn *t, struct pass *p)
+/* What ends here ends the walk of the ring; held rows may still leave. */
+static int try_log(struct sender *s, const struct turn *t, struct pass *p)
 {
-    struct entry *e = p->next;
+    int fate = postbag__sender_send(s, t, p->next);
 
     p->next = NULL;
-    return p->has_held ? try_held(s, t, p) : postbag__sender_send(s, t, e);
+    if (ends(fate))
+        p->at = UINT32_MAX;
+    return fate;
+}
+
+/* By turns, where both wait: many that are refused again and again must not
+ * keep the others from a slow link. */
+static int try_next(struct sender *s, const struct turn *t, struct pass *p)
+{
+    unsigned bit = 1u << t->lane;
+    int is_held = p->has_held && (p->next == NULL || (s->held_last & bit) == 0);
+    int fate = is_held ? try_held(s, t, p) : try_log(s, t, p);
+
+    if (fate == FATE_SENT)
+        s->held_last = is_held ? s->held_last | bit : s->held_last & ~bit;
+    return fate;
 }
 
 /* ---- in turn ---- */
@@ -175,15 +196,12 @@ static unsigned waiting_lanes(struct sender *s, struct round *r)
 static int take_turn(struct sender *s, struct round *r, unsigned waiting)
 {
     int lane = postbag__chooser_pick(&s->chooser, waiting);
-    struct pass *p = &r->passes[lane];
     const struct turn t = {
         .lane = lane, .is_owed = waiting >> lane > 1, .now_us = r->now_us};
-    int fate = try_next(s, &t, p);
+    int fate = try_next(s, &t, &r->passes[lane]);
 
     if (fate == FATE_SENT)
         postbag__chooser_note_sent(&s->chooser, lane, waiting);
-    if (fate == FATE_ENDED || fate < 0)
-        p->is_over = 1;
     return fate;
 }
 

@@ -318,6 +318,7 @@ static int send_due(
     if (err != POSTBAG_EINVAL)
         return err;
     err = postbag__sender_bury(s, row, s->db->fault.text);
+    s->again = 1;
     return err == POSTBAG_OK ? FATE_ENDED : err;
 }
 

@@ -266,6 +266,87 @@ static void test_lanes_held_message_is_not_kept_out_by_a_backlog(void **state)
     assert_string_equal(r->out->sent[2].topic, "held");
 }
 
+/* Refused again and again, on a link that takes one at a time. */
+static void test_lanes_held_messages_leave_every_other_send_to_the_log(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+    size_t first;
+
+    b->r.out->link.receive_max = 1;
+    b->r.options.ack_batch = 1;
+    b->r.options.retry_base_ms = 10;
+    b->r.options.retry_cap_ms = 10;
+    b->r.options.max_attempts = 1000000;
+    b->r.out->refuse_topic = "held";
+    b->r.out->refuse_reason = DENIED;
+    b->r.out->auto_settle = 1;
+    r = bench_up(b);
+    put_lane(r, "held", 0, 50, 10);
+    relay_run_ms(r, 50);
+    r->out->auto_settle = 0;
+    put_lane(r, "good", 0, 100, 10);
+    first = r->out->count;
+    for (size_t i = first; i < first + 202; i++) {
+        int goods = count_topic(r, "good", i - 1, i);
+
+        relay_run_ms(r, 20);
+        goods += count_topic(r, "good", i, i + 1);
+        assert_true(goods < 2);
+        fake_settle(r->out, i, count_topic(r, "good", i, i + 1) ? 0 : DENIED);
+    }
+    assert_int_equal(fake_count(r->out, "good"), 100);
+}
+
+/* Too large for the broker as it is now: each is buried in a step of its own,
+ * and none keeps the next waiting. */
+static void test_lanes_held_messages_that_can_never_leave_die_at_once(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.ack_batch = 1;
+    b->r.out->auto_settle = 1;
+    b->r.out->reason = DENIED;
+    b->w.sim.random_byte = 0xff;
+    r = bench_up(b);
+    put_lane(r, "held", 0, 5, 1000);
+    relay_run_ms(r, 50);
+    r->e.outbound.info.max_packet = 500;
+    relay_run_ms(r, 1000);
+    assert_int_equal(r->out->count, 5);
+    assert_int_equal(sql_get(b->w.t.app, "SELECT count(*) FROM outbox_held"
+                                         " WHERE state = 'dead'"),
+        5);
+}
+
+/* What the log may not send now does not keep held messages from leaving. */
+static void test_lanes_held_messages_are_tried_while_the_log_must_wait(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.held_max_rows = 8;
+    b->r.options.retry_base_ms = 100;
+    b->r.options.retry_cap_ms = 100;
+    b->r.options.max_attempts = 1000000;
+    b->r.out->refuse_topic = "held";
+    b->r.out->refuse_reason = DENIED;
+    b->r.out->auto_settle = 1;
+    r = bench_up(b);
+    put_lane(r, "held", 0, 20, 10);
+    put_lane(r, "good", 0, 20, 10);
+    relay_run_ms(r, 20000);
+    assert_int_equal(fake_count(r->out, "good"), 0);
+    assert_true(fake_count(r->out, "held") > 7 * 50);
+    r->out->refuse_topic = NULL;
+    relay_run_ms(r, 10000);
+    assert_int_equal(fake_count(r->out, "good"), 20);
+}
+
 /* ---- what cannot be read ---- */
 
 /* One of a page that is damaged, say: found by the scan, or by the fetch. */
@@ -344,6 +425,9 @@ int main(void)
         BENCH(test_lanes_held_bulk_leaves_the_last_slot),
         BENCH(test_lanes_held_bulk_waits_for_its_turn),
         BENCH(test_lanes_held_message_is_not_kept_out_by_a_backlog),
+        BENCH(test_lanes_held_messages_leave_every_other_send_to_the_log),
+        BENCH(test_lanes_held_messages_that_can_never_leave_die_at_once),
+        BENCH(test_lanes_held_messages_are_tried_while_the_log_must_wait),
         BENCH(test_lanes_row_that_cannot_be_scanned_stops_its_lane_only),
         BENCH(test_lanes_row_that_cannot_be_fetched_stops_its_lane_only),
         BENCH(test_lanes_lost_lease_stops_every_lane),
