@@ -297,6 +297,10 @@ static int open_sender(struct engine *e)
                 .dead_max_bytes = c->dead_max_bytes,
                 .skip_sync_before_send = c->skip_sync_before_send,
                 .keep_s = c->keep_s,
+                .lane_share = c->lane_share,
+                .bulk_rate = c->bulk_rate,
+                .bulk_bytes_rate = c->bulk_bytes_rate,
+                .pace_all = c->pace_all,
                 .profile = e->profile,
             },
     };

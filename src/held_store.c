@@ -14,7 +14,9 @@
     " RETURNING key, priority, length(CAST(topic AS BLOB))" \
     " + length(CAST(payload AS BLOB))"
 
-#define RETRIES "FROM outbox_held WHERE dest = ?1 AND state = 'retry'"
+/* of one lane */
+#define RETRIES \
+    "FROM outbox_held WHERE dest = ?1 AND state = 'retry' AND priority = ?5"
 
 static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, hold),
@@ -346,30 +348,44 @@ static int read_held(
     return err == POSTBAG_OK ? 1 : err;
 }
 
-int postbag__held_due(struct held_store *h, int64_t skip, const struct due *now,
-    struct arena *arena, struct row *out, int *attempts_out)
+int postbag__held_due(struct held_store *h, int lane, int64_t skip,
+    const struct due *now, struct arena *arena, struct row *out,
+    int *attempts_out)
 {
     postbag__bind_text(&h->due, 1, h->dest);
     postbag__bind_i64(&h->due, 2, skip);
     bind_due(&h->due, 3, now);
+    postbag__bind_i64(&h->due, 5, lane);
     return read_held(&h->due, arena, out, attempts_out);
+}
+
+static int next_due(
+    struct held_store *h, int lane, const struct due *now, int64_t *earliest)
+{
+    struct stmt *s = &h->next_due;
+    int err;
+
+    postbag__bind_text(s, 1, h->dest);
+    bind_due(s, 2, now);
+    postbag__bind_i64(s, 5, lane);
+    err = postbag__row(s);
+    if (err != 1)
+        return err == POSTBAG_OK ? POSTBAG_EIO : err;
+    if (!postbag__col_is_null(s, 0) && postbag__col_i64(s, 0) < *earliest)
+        *earliest = postbag__col_i64(s, 0);
+    postbag__reset(s);
+    return POSTBAG_OK;
 }
 
 int postbag__held_next_due(
     struct held_store *h, const struct due *now, int64_t *out)
 {
-    int err;
+    int err = POSTBAG_OK;
 
-    postbag__bind_text(&h->next_due, 1, h->dest);
-    bind_due(&h->next_due, 2, now);
-    err = postbag__row(&h->next_due);
-    if (err != 1)
-        return err == POSTBAG_OK ? POSTBAG_EIO : err;
-    *out = postbag__col_is_null(&h->next_due, 0)
-               ? INT64_MAX
-               : postbag__col_i64(&h->next_due, 0);
-    postbag__reset(&h->next_due);
-    return POSTBAG_OK;
+    *out = INT64_MAX;
+    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
+        err = next_due(h, i, now, out);
+    return err;
 }
 
 int postbag__held_fetch(struct held_store *h, int64_t seq, struct arena *arena,

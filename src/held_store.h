@@ -82,10 +82,10 @@ POSTBAG_CHECK int postbag__held_drop(
 POSTBAG_CHECK int postbag__held_trim_dead(struct held_store *h,
     uint32_t max_rows, uint32_t max_bytes, int64_t wall_ms);
 
-/* One of the rows that are due, after `skip` others of them: 1 and the row, 0,
- * or an error. */
-POSTBAG_CHECK int postbag__held_due(struct held_store *h, int64_t skip,
-    const struct due *now, struct arena *arena, struct row *out,
+/* One of the rows of a lane that are due, after `skip` others of them: 1 and
+ * the row, 0, or an error. */
+POSTBAG_CHECK int postbag__held_due(struct held_store *h, int lane,
+    int64_t skip, const struct due *now, struct arena *arena, struct row *out,
     int *attempts_out);
 /* When the next row is due, in ms of this boot; INT64_MAX: none. */
 POSTBAG_CHECK int postbag__held_next_due(

@@ -6,8 +6,6 @@
 #include "lane.h"
 #include "row.h"
 
-enum { POSTBAG__LANES = 4 };
-
 struct outbox_store {
     struct db *db;
     const char *dest; /* borrowed */

@@ -83,7 +83,8 @@ static const char *const outbox_tables[] = {
     " boot BLOB, mono_ms INTEGER,"
     " replay INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(dest, seq)) STRICT",
-    "CREATE INDEX outbox_held_due ON outbox_held(dest, due_boot, due_ms, seq)"
+    "CREATE INDEX outbox_held_due ON outbox_held("
+    " dest, priority, due_boot, due_ms, seq)"
     " WHERE state = 'retry'",
     /* with state, so that to count what waits reads nothing else */
     "CREATE INDEX outbox_held_key"

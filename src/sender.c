@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See sender.h: loading, looking, saving the cursor.  Sending is in
- * sender_fill.c, what comes back in sender_settle.c. */
+ * sender_fill.c and sender_send.c, what comes back in sender_settle.c. */
 #include "sender.h"
 
 #include <string.h>
@@ -10,6 +10,7 @@ enum { LOOK_AHEAD = 4 };
 int postbag__sender_init(struct sender *s)
 {
     const struct postbag_port *port = s->shared->port;
+    int64_t now_us = port->mono_us(port->ctx);
     int err = port->boot_id(port->ctx, s->boot);
 
     if (err == POSTBAG_OK)
@@ -20,6 +21,10 @@ int postbag__sender_init(struct sender *s)
     s->bound.max_rows = s->options.held_max_rows;
     s->bound.max_bytes = s->options.held_max_bytes;
     s->held_due_ms = INT64_MAX;
+    s->paced_us = INT64_MAX;
+    s->chooser.share = s->options.lane_share;
+    postbag__bucket_init(&s->pace_rows, s->options.bulk_rate, now_us);
+    postbag__bucket_init(&s->pace_bytes, s->options.bulk_bytes_rate, now_us);
     return err;
 }
 
@@ -332,6 +337,8 @@ int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us)
     if (s->window.used > 0)
         at = earlier(
             at, postbag__patience_deadline(&s->patience, ack_timeout_us(s)));
+    if (s->paced_us != INT64_MAX)
+        at = earlier(at, later(s->paced_us, not_before));
     if (s->held_due_ms != INT64_MAX)
         at = earlier(at, later(s->held_due_ms * 1000, not_before));
     return at;

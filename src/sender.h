@@ -16,6 +16,8 @@
 #define POSTBAG_SRC_SENDER_H
 
 #include "bound.h"
+#include "bucket.h"
+#include "chooser.h"
 #include "envelope.h"
 #include "held_store.h"
 #include "lease.h"
@@ -33,6 +35,7 @@ struct sender_options {
     uint32_t held_max_rows, held_max_bytes, held_max_per_key;
     uint32_t dead_max_rows, dead_max_bytes;
     uint32_t skip_sync_before_send, keep_s;
+    uint32_t lane_share, bulk_rate, bulk_bytes_rate, pace_all;
     const struct postbag_profile *profile;
 };
 
@@ -71,6 +74,12 @@ struct sender {
     uint32_t overflowed;    /* dead ones dropped for room, not told yet */
     uint32_t delivered;     /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
+
+    struct chooser chooser;              /* whose turn it is */
+    struct bucket pace_rows, pace_bytes; /* of bulk, or of all */
+    int64_t paced_us;   /* a row waits for them until then; INT64_MAX: none */
+    int is_held_back;   /* a held row that is due found no room */
+    unsigned held_last; /* bit i: what lane i sent last was a held row */
 };
 
 POSTBAG_CHECK int postbag__sender_init(struct sender *s);
@@ -97,6 +106,26 @@ POSTBAG_CHECK int postbag__sender_fill(struct sender *s, int64_t now_us);
 /* Save the cursors if they are due, or at once if force. */
 POSTBAG_CHECK int postbag__sender_save(
     struct sender *s, int64_t now_us, int force);
+
+/* A lane's turn to send. */
+struct turn {
+    int lane;
+    int is_owed; /* it goes before higher lanes that wait */
+    int64_t now_us;
+};
+/* What came of trying a row; or an error. */
+enum fate {
+    FATE_OVER = 1, /* nothing more leaves in this step */
+    FATE_ENDED,    /* nothing more of this lane */
+    FATE_GO_ON,    /* the next row may be tried */
+    FATE_GONE,     /* the same; it was a held row, and is not held any more */
+    FATE_SENT
+};
+/* Between the sender's own files: hand over a row of the log, or a held one. */
+POSTBAG_CHECK int postbag__sender_send(
+    struct sender *s, const struct turn *t, struct entry *e);
+POSTBAG_CHECK int postbag__sender_send_held(
+    struct sender *s, const struct turn *t, const struct row *row);
 /* Between the sender's own files: allow sending up to seq (one write if the
  * reservation is used up); start the clock of the lazy save. */
 POSTBAG_CHECK int postbag__sender_reserve(

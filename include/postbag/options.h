@@ -21,6 +21,16 @@
         "most messages in flight; never above the broker's Receive Maximum") \
     X(U32, window_bytes, 65536, 1024, 16777216, "bytes", \
         "most payload bytes in flight; a larger message goes alone") \
+    X(U32, lane_share, 8, 2, 1000, "messages", \
+        "while urgent messages wait, bulk has one send of so many, and each " \
+        "urgent lane one of so many of its own and higher lanes") \
+    X(U32, bulk_rate, 0, 0, 1000000, "messages/s", \
+        "send no more bulk (priority 0) than this, with bursts of an eighth " \
+        "of it; 0: no bound") \
+    X(U32, bulk_bytes_rate, 0, 0, 4000000000, "bytes/s", \
+        "the same for its packets; a larger one than the burst may leave " \
+        "after a pause, and the next ones wait for it; 0: no bound") \
+    X(U32, pace_all, 0, 0, 1, "", "1: both rates are for all lanes together") \
     X(U32, ack_batch, 64, 1, 1000, "messages", \
         "save the cursor when so many PUBACKs wait") \
     X(U32, ack_delay_ms, 1000, 1, 60000, "ms", \

@@ -159,7 +159,8 @@ struct postbag_message {
        5's Message Expiry Interval, at least 1 s: this version does not drop
        what outlives it here. */
     int64_t ttl_ms;
-    /* 0 bulk, 1..3 urgent */
+    /* 0 bulk, 1..3 urgent, the highest first; who waits below has a share
+       (option lane_share) */
     unsigned priority;
     /* not 0: the broker keeps it for later subscribers */
     unsigned retain;

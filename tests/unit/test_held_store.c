@@ -84,7 +84,7 @@ static const char *due_at(struct shelf *s, const struct due *now)
 
     out[0] = '\0';
     while ((err = postbag__held_due(
-                &s->h, skip, now, &s->arena, &s->row, &s->attempts)) == 1) {
+                &s->h, 0, skip, now, &s->arena, &s->row, &s->attempts)) == 1) {
         skip++;
         used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%d",
             used == 0 ? "" : " ", (int)s->row.seq);
@@ -173,8 +173,8 @@ static void test_held_is_found_by_seeks(void **state)
         const char *sql, *plan;
     } all[] = {
         {"SELECT min(due_ms) FROM outbox_held WHERE dest = 'main'"
-         " AND state = 'retry' AND due_boot = x'00'",
-            "outbox_held_due (dest=? AND due_boot=?)"},
+         " AND state = 'retry' AND priority = 0 AND due_boot = x'00'",
+            "outbox_held_due (dest=? AND priority=? AND due_boot=?)"},
         {"SELECT count(*) FROM outbox_held WHERE dest = 'main' AND key = 'k'"
          " AND key IS NOT NULL AND priority = 0 AND state <> 'dead'",
             "COVERING INDEX outbox_held_key (dest=? AND key=? AND priority=?)"},
@@ -458,7 +458,7 @@ static void test_held_rows_of_other_destinations_are_not_seen(void **state)
     assert_int_equal(postbag__held_exists(&cloud, 1), 0);
     assert_int_equal(postbag__held_before(&cloud, 2, 9), 0);
     assert_int_equal(
-        postbag__held_due(&cloud, 0, &now, &s->arena, &s->row, &s->attempts),
+        postbag__held_due(&cloud, 0, 0, &now, &s->arena, &s->row, &s->attempts),
         0);
     postbag__held_close(&cloud);
     postbag__lost_close(&lost);
