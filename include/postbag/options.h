@@ -12,6 +12,10 @@
 
 #define POSTBAG_OPTION_MAP(X) \
     X(STR, dest, "main", 1, 64, "", "destination that this engine sends to") \
+    X(STR, dest_from, "", 0, 6, "", \
+        "add the destination if there is none of that name, and begin with " \
+        "what is put from now on (now) or with the oldest message still " \
+        "stored (oldest); none: refuse to start") \
     X(STR, source, "/gateways/postbag", 1, 255, "", \
         "CloudEvents source: who made the ids; set it per device") \
     X(STR, envelope, "cloudevents", 3, 16, "", \

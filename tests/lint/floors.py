@@ -14,7 +14,9 @@ BASE = ["mem", "error", "utf8", "row"]
 # file: other headers of its own floor that it may include
 SAME_FLOOR = {
     "admin_care": ["admin"],
+    "admin_dest": ["admin"],
     "db_codes": ["db"],
+    "dest_store": ["schema", "profile_store"],
     "handling": ["writer"],
     "held_store": ["lost_store"],
     "discard_store": ["held_store"],
