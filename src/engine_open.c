@@ -313,9 +313,12 @@ static int open_duties(struct engine *e)
         .keep_s = c->keep_s,
         .inbox_keep_s = c->inbox_keep_s,
     };
+    struct detach_options detach = {
+        .after_s = c->detach_after_s, .after_bytes = c->detach_after_bytes};
     int err = postbag__lease_open(
         &e->lease, &e->db, &e->shared, &e->log, c->dest, c->lease_ms);
 
+    postbag__detach_init(&e->detach, &e->db, &e->lease, &e->log, &detach);
     if (err == POSTBAG_OK)
         err = postbag__housekeeper_open(
             &e->housekeeper, &e->db, &e->shared, &e->log, path, &house);

@@ -92,6 +92,13 @@
         "or while so many bytes of topics and payloads wait; the last put " \
         "may " \
         "pass it; 0: no limit") \
+    X(U32, detach_after_s, 0, 0, 315360000, "s", \
+        "another destination is detached when the oldest message that it has " \
+        "not settled, and this one has, is so old: what waits for it is " \
+        "dropped and recorded; 0: never, it keeps the log") \
+    X(U32, detach_after_bytes, 0, 0, 4000000000, "bytes", \
+        "or when so many bytes wait for it that this one has settled; below " \
+        "max_bytes, or puts are refused before") \
     X(U32, niceness, 10, 1, 19, "", "nice value of the engine's thread") \
     X(STR, run_dir, "/run/postbag", 1, 200, "", \
         "where the live state is written (tmpfs); \"none\" for nowhere") \

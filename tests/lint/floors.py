@@ -17,6 +17,7 @@ SAME_FLOOR = {
     "admin_dest": ["admin"],
     "db_codes": ["db"],
     "dest_store": ["schema", "profile_store"],
+    "detach": ["lease"],
     "handling": ["writer"],
     "held_store": ["lost_store"],
     "discard_store": ["held_store"],
