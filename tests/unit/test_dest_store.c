@@ -6,6 +6,7 @@
 #include "profile_store.h"
 #include "purge_store.h"
 #include "schema.h"
+#include "sound.h"
 #include "status_store.h"
 #include "tempdb.h"
 #include "unit.h"
@@ -31,6 +32,7 @@ static int tear_down(void **state)
     struct world *w = *state;
 
     postbag__db_close(&w->db);
+    assert_sound(&w->t);
     tempdb_remove(&w->t);
     return 0;
 }
@@ -51,6 +53,7 @@ static void deliver_all(struct world *w)
 {
     sql_run(w->t.app,
         "UPDATE outbox_cursor SET acked = (SELECT max(seq) FROM outbox),"
+        " sent_hi = (SELECT max(seq) FROM outbox),"
         " settled_rows = n, delivered = n, settled_bytes = 10 * n FROM"
         "  (SELECT lane AS l, (SELECT count(*) FROM outbox"
         "    WHERE priority = lane) AS n FROM outbox_cursor WHERE dest='main')"
@@ -169,9 +172,10 @@ static void test_dest_from_oldest_counts_what_is_stored(void **state)
     put(w, 100, 1);
     put(w, 100, 0);
     sql_run(w->t.app,
-        "UPDATE outbox_cursor SET acked = 300, settled_rows = 100,"
+        "UPDATE outbox_cursor SET acked = 300, sent_hi = 300, settled_rows = "
+        "100,"
         " delivered = 100, settled_bytes = 1000 WHERE lane = 1;"
-        "UPDATE outbox_cursor SET acked = 10, settled_rows = 10,"
+        "UPDATE outbox_cursor SET acked = 10, sent_hi = 10, settled_rows = 10,"
         " delivered = 10, settled_bytes = 100 WHERE lane = 0");
     assert_int_equal(purge(w, 0), 110);
     assert_ok(postbag__dest_add(&w->db, "cloud", POSTBAG_FROM_OLDEST));
@@ -240,7 +244,9 @@ static void test_dest_removed_leaves_nothing_behind(void **state)
     assert_ok(
         postbag__profile_set(&w->db, "cloud", postbag_profile_find("aws")));
     sql_run(w->t.app,
-        "INSERT INTO outbox(topic, payload, dest) VALUES ('t', '', 'cloud');"
+        "INSERT INTO outbox(topic, payload) VALUES ('t', '');"
+        "UPDATE outbox_cursor SET acked = 1, sent_hi = 1, settled_rows = 1,"
+        " settled_bytes = 1, dropped = dest = 'main' WHERE lane = 0;"
         "INSERT INTO outbox_held(dest, seq, state, id, topic, payload,"
         " priority, retain, created_ms) SELECT 'cloud', seq, 'dead', id, topic,"
         " payload, 0, 0, 1 FROM outbox;"
@@ -310,13 +316,27 @@ static void test_dest_failing_changes_nothing(void **state)
 {
     struct world *w = *state;
 
-    sql_run(w->t.app, "ALTER TABLE outbox_cursor RENAME TO gone");
+    sql_run(w->t.app, "CREATE TRIGGER a BEFORE INSERT ON outbox_cursor BEGIN"
+                      " SELECT RAISE(ABORT, 'no'); END;"
+                      "CREATE TRIGGER b BEFORE DELETE ON outbox_held BEGIN"
+                      " SELECT RAISE(ABORT, 'no'); END");
     assert_int_equal(
-        postbag__dest_add(&w->db, "cloud", POSTBAG_FROM_NOW), POSTBAG_ESCHEMA);
+        postbag__dest_add(&w->db, "cloud", POSTBAG_FROM_NOW), POSTBAG_EINVAL);
     assert_int_equal(sql_get(w->t.app, "SELECT count(*) FROM outbox_dest"), 1);
-    sql_run(w->t.app, "INSERT INTO outbox_dest(name) VALUES ('cloud')");
-    assert_int_equal(postbag__dest_remove(&w->db, "cloud"), POSTBAG_ESCHEMA);
-    assert_int_equal(sql_get(w->t.app, "SELECT count(*) FROM outbox_dest"), 2);
+    sql_run(w->t.app, "DROP TRIGGER a");
+    assert_ok(postbag__dest_add(&w->db, "cloud", POSTBAG_FROM_NOW));
+    put(w, 1, 0);
+    sql_run(w->t.app,
+        "UPDATE outbox_cursor SET acked = 1, sent_hi = 1, settled_rows = 1,"
+        " settled_bytes = 10 WHERE dest = 'cloud' AND lane = 0;"
+        "INSERT INTO outbox_held(dest, seq, state, id, topic, payload,"
+        " priority, retain, created_ms) SELECT 'cloud', seq, 'retry', id, "
+        "topic,"
+        " payload, 0, 0, 1 FROM outbox");
+    assert_int_equal(postbag__dest_remove(&w->db, "cloud"), POSTBAG_EINVAL);
+    assert_int_equal(
+        sql_get(w->t.app, "SELECT count(*) FROM outbox_cursor"), 8);
+    sql_run(w->t.app, "DROP TRIGGER b");
 }
 
 int main(void)

@@ -8,8 +8,10 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
+#include "dest_store.h"
 #include "relay.h"
 #include "schema.h"
+#include "sound.h"
 #include "status_store.h"
 #include "unit.h"
 
@@ -53,6 +55,7 @@ static int tear_down(void **state)
 
     close_relay(&p->a);
     close_relay(&p->b);
+    assert_sound(&p->w.t);
     world_remove(&p->w);
     free(p);
     return 0;
@@ -382,6 +385,7 @@ static void test_detach_with_a_failing_table_changes_nothing(void **state)
 static void test_detach_of_one_that_is_removed_meanwhile_ends(void **state)
 {
     struct pair *p = *state;
+    struct db db;
 
     open_a(p, 0, 20480);
     put(p, 3000, 0, "");
@@ -389,8 +393,8 @@ static void test_detach_of_one_that_is_removed_meanwhile_ends(void **state)
         sim_pass_ms(&p->w.sim, 100);
         relay_step(&p->a);
     }
-    sql_run(p->w.t.app, "DELETE FROM outbox_dest WHERE name = 'cloud';"
-                        "DELETE FROM outbox_cursor WHERE dest = 'cloud'");
+    assert_ok(postbag__db_borrow(&db, p->w.t.app));
+    assert_ok(postbag__dest_remove(&db, "cloud"));
     look(p);
     assert_int_equal(p->a.e.detach.is_running, 0);
     assert_int_equal(p->a.err, POSTBAG_OK);

@@ -10,6 +10,7 @@
 
 #include "relay.h"
 #include "schema.h"
+#include "sound.h"
 #include "unit.h"
 
 /* Rows that no purge takes: those behind the newest running total. */
@@ -159,6 +160,7 @@ static void test_purge_at_random_takes_nothing_unsettled(void **state)
     }
     assert_in_range(rows(b, "1"), 1, 2 * TAIL);
     relay_close(&other);
+    assert_sound(&b->w.t);
 }
 
 int main(void)
