@@ -114,7 +114,7 @@ static int check_string(struct envelope *e, const char *text)
     if (len > STRING_MAX)
         return postbag__envelope_refuse(
             e, "a header is longer than 65535 bytes");
-    if (!postbag__utf8_is_mqtt_string(text, len))
+    if (!postbag_is_mqtt_text(text, len))
         return postbag__envelope_refuse(
             e, "a header is not UTF-8, or has a control character");
     return POSTBAG_OK;
@@ -323,13 +323,12 @@ static int check_texts(struct envelope *e, const struct row *row)
     const char *type = row->content_type;
 
     if (strlen(row->topic) != row->topic_len ||
-        !postbag__utf8_is_mqtt_string(row->topic, row->topic_len))
+        !postbag_is_mqtt_text(row->topic, row->topic_len))
         return postbag__envelope_refuse(
             e, "topic is not UTF-8, or has a control character");
     if (type == NULL)
         return POSTBAG_OK;
-    if (strlen(type) > STRING_MAX ||
-        !postbag__utf8_is_mqtt_string(type, strlen(type)))
+    if (strlen(type) > STRING_MAX || !postbag_is_mqtt_text(type, strlen(type)))
         return postbag__envelope_refuse(e,
             "content_type is not UTF-8, has a control character or more than"
             " 65535 bytes");
