@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See admin.h: open, look, repair.  What looks after the whole of a database
- * is in admin_care.c. */
+ * is in admin_care.c, destinations are in admin_dest.c. */
 #include "admin.h"
 
 #include <string.h>

@@ -171,6 +171,7 @@ static int take_office(struct engine *e, int64_t now_us)
         postbag__lease_lose(&e->lease, now_us);
         return err;
     }
+    postbag__detach_begin(&e->detach, now_us);
     postbag__link_start(&e->outbound, now_us);
     if (e->receiver != NULL)
         postbag__link_start(&e->inbound, now_us);
@@ -195,6 +196,15 @@ static int worse(int a, int b)
                                                  : a;
 }
 
+static int detach_others(struct engine *e, int64_t now_us)
+{
+    int64_t settled;
+    int err = postbag__detach_step(&e->detach, now_us, &settled);
+
+    postbag__housekeeper_note_settled(&e->housekeeper, settled);
+    return err;
+}
+
 static int serve(struct engine *e, int64_t now_us)
 {
     int err = step_lease(e, now_us);
@@ -217,7 +227,7 @@ static int serve(struct engine *e, int64_t now_us)
     err = worse(err, postbag__sender_save(&e->sender, now_us, e->is_draining));
     postbag__housekeeper_note_settled(
         &e->housekeeper, postbag__sender_take_settled(&e->sender));
-    return err;
+    return worse(err, detach_others(e, now_us));
 }
 
 /* ---- the step ---- */
@@ -315,6 +325,7 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
         return at;
     at = earlier(at, postbag__link_deadline(&e->outbound));
     at = earlier(at, postbag__link_deadline(&e->inbound));
+    at = earlier(at, postbag__detach_deadline(&e->detach));
     if (e->is_draining)
         return at; /* nothing is sent, and a stop has its own patience */
     return earlier(at, postbag__sender_deadline(&e->sender, now_us));

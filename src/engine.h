@@ -11,6 +11,7 @@
 #define POSTBAG_SRC_ENGINE_H
 
 #include "consumers.h"
+#include "detach.h"
 #include "housekeeper.h"
 #include "live.h"
 #include "receiver.h"
@@ -29,6 +30,7 @@ struct engine {
     struct envelope envelope;
     struct lease lease;
     struct sender sender;
+    struct detach detach;
     struct housekeeper housekeeper;
     struct live live;
     struct watch watch;

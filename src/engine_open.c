@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dest_store.h"
 #include "engine.h"
 #include "error.h"
 #include "limit_store.h"
@@ -176,40 +177,35 @@ static int read_max_payload(struct engine *e)
     return err;
 }
 
-/* The name becomes part of file names. */
 static int check_dest(struct engine *e)
 {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "abcdefghijklmnopqrstuvwxyz0123456789_-.";
-    const char *dest = e->config->dest;
+    const struct postbag_config *c = e->config;
+    enum postbag_from from;
 
-    if (dest[strspn(dest, allowed)] == '\0')
-        return POSTBAG_OK;
-    return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
-        "option dest is %s; it may have letters, digits, and _ - . only", dest);
+    if (c->dest_from[0] != '\0' &&
+        postbag__dest_from(c->dest_from, &from) != POSTBAG_OK)
+        return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
+            "option dest_from is %s; it must be now or oldest", c->dest_from);
+    return postbag__dest_check_name(c->dest, &e->db.fault);
 }
 
-static int ensure_dest(struct db *db, const char *dest)
-{
-    int err = postbag__begin(db, DB_FULL);
-
-    if (err == POSTBAG_OK)
-        err = postbag__schema_add_dest(db, dest);
-    if (err == POSTBAG_OK)
-        return postbag__commit(db);
-    postbag__rollback(db);
-    return err;
-}
-
-/* The usual open finds its destination and writes nothing. */
+/* The usual open finds its destination and writes nothing.  One that is not
+ * there is a slip of the pen, unless the options say that it is new: messages
+ * would wait for it for ever. */
 static int open_dest(struct engine *e)
 {
     const char *dest = e->config->dest;
+    enum postbag_from from;
     int err = postbag__schema_find_dest(&e->db, dest);
 
     if (err != POSTBAG_ENOTFOUND)
         return err;
-    err = ensure_dest(&e->db, dest);
+    if (postbag__dest_from(e->config->dest_from, &from) != POSTBAG_OK)
+        return postbag__fail(&e->db.fault, POSTBAG_ENOTFOUND,
+            "there is no destination %s: add it (postbag dest add), or set"
+            " option dest_from",
+            dest);
+    err = postbag__dest_add(&e->db, dest, from);
     if (err == POSTBAG_OK)
         postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
             "destination %s is new: from now on messages wait for it, too",
@@ -321,9 +317,12 @@ static int open_duties(struct engine *e)
         .keep_s = c->keep_s,
         .inbox_keep_s = c->inbox_keep_s,
     };
+    struct detach_options detach = {
+        .after_s = c->detach_after_s, .after_bytes = c->detach_after_bytes};
     int err = postbag__lease_open(
         &e->lease, &e->db, &e->shared, &e->log, c->dest, c->lease_ms);
 
+    postbag__detach_init(&e->detach, &e->db, &e->lease, &e->log, &detach);
     if (err == POSTBAG_OK)
         err = postbag__housekeeper_open(
             &e->housekeeper, &e->db, &e->shared, &e->log, path, &house);

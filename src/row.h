@@ -31,6 +31,10 @@ struct row {
 POSTBAG_CHECK int postbag__row_read(
     struct stmt *s, int first, struct arena *arena, struct row *out);
 
+/* The wall clock when the row was put, as well as it is known now; 0: it is
+ * not. */
+int64_t postbag__row_put_ms(const struct row *r, const struct moment *now);
+
 /*
  * What is left of the row's TTL in ms, 0 if it is over; INT64_MAX: it has
  * none.  Its age is counted by CLOCK_BOOTTIME in the boot that put it, else by

@@ -154,7 +154,7 @@ int postbag__sender_expire_held(struct sender *s, const struct row *row)
 static void describe(char *out, size_t size, int reason)
 {
     (void)snprintf(out, size, "refused: %s (0x%02x)",
-        postbag__reason_text(reason), (unsigned)reason & 0xffu);
+        postbag_reason_text(reason, 0), (unsigned)reason & 0xffu);
 }
 
 static int is_over(const struct sender *s, int attempts, int reason)

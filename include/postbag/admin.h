@@ -33,7 +33,7 @@ struct postbag_admin_config {
     const char *db_path;
     /* borrowed until postbag_admin_close */
     const struct postbag_port *port;
-    /* 0: only look; 1: put, requeue, discard and purge too */
+    /* 0: only look; 1: change things, too */
     unsigned writable;
     /* longest wait for a lock; 0: 5000 ms */
     uint32_t busy_ms;
@@ -104,6 +104,40 @@ POSTBAG_API const struct postbag_fault *postbag_admin_fault(
  */
 POSTBAG_API POSTBAG_CHECK int postbag_admin_set_profile(
     struct postbag_admin *a, const char *dest, const char *profile);
+
+/* ---- Destinations ------------------------------------------------------ */
+
+/* Where a new destination begins. */
+enum postbag_from {
+    POSTBAG_FROM_NOW = 0,   /* with the next message that is put */
+    POSTBAG_FROM_OLDEST = 1 /* with the oldest message still stored: also what
+                               other destinations have got long ago, and that
+                               waits anew then, and counts against limits */
+};
+
+/**
+ * Add a destination: from now on a message for all waits for it, too, so it
+ * needs a relay (option dest of an engine).  One that is there stays as it is.
+ * @param name  1 to 64 letters, digits and _ - .
+ * @return POSTBAG_OK, EINVAL (name, from), ESTATE (opened to look only)
+ * Blocks: on SQLite, with an fsync; FROM_OLDEST reads the stored messages once,
+ * and nobody else writes meanwhile.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_dest_add(
+    struct postbag_admin *a, const char *name, enum postbag_from from);
+
+/**
+ * Remove a destination for good, with all that the database has of it: its
+ * cursors and counters, what is held and dead, its profile, its rows of
+ * outbox_lost.  What waited for it alone is not sent to anybody, and is purged
+ * in its turn.  postbag_admin_status tells before how much that is.
+ * @return POSTBAG_OK, EINVAL (name is NULL), ENOTFOUND (no such destination),
+ *         ESTATE (a relay owns it: stop it first; it is the last destination;
+ *         opened to look only); then nothing happened
+ * Blocks: on SQLite, with an fsync.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_dest_remove(
+    struct postbag_admin *a, const char *name);
 
 /* ---- Look -------------------------------------------------------------- */
 

@@ -12,6 +12,10 @@
 
 #define POSTBAG_OPTION_MAP(X) \
     X(STR, dest, "main", 1, 64, "", "destination that this engine sends to") \
+    X(STR, dest_from, "", 0, 6, "", \
+        "add the destination if there is none of that name, and begin with " \
+        "what is put from now on (now) or with the oldest message still " \
+        "stored (oldest); none: refuse to start") \
     X(STR, source, "/gateways/postbag", 1, 255, "", \
         "CloudEvents source: who made the ids; set it per device") \
     X(STR, envelope, "cloudevents", 3, 16, "", \
@@ -98,6 +102,13 @@
         "or while so many bytes of topics and payloads wait; the last put " \
         "may " \
         "pass it; 0: no limit") \
+    X(U32, detach_after_s, 0, 0, 315360000, "s", \
+        "another destination is detached when the oldest message that it has " \
+        "not settled, and this one has, is so old: what waits for it is " \
+        "dropped and recorded; 0: never, it keeps the log") \
+    X(U32, detach_after_bytes, 0, 0, 4000000000, "bytes", \
+        "or when so many bytes wait for it that this one has settled; below " \
+        "max_bytes, or puts are refused before") \
     X(U32, niceness, 10, 1, 19, "", "nice value of the engine's thread") \
     X(STR, run_dir, "/run/postbag", 1, 200, "", \
         "where the live state is written (tmpfs); \"none\" for nowhere") \

@@ -330,7 +330,8 @@ struct postbag_config {
  * @param config  copied, but for what its fields say
  * @param why     may be NULL; filled on failure
  * @return POSTBAG_OK, EINVAL (the fault names the option, and the rule of the
- *         profile that it breaks), EVERSION, ENOMEM,
+ *         profile that it breaks), ENOTFOUND (there is no such destination,
+ *         and option dest_from is not set), EVERSION, ENOMEM,
  *         EBUSY, EIO, ENOSPC, ECORRUPT, ESTORAGE (network file system, no
  *         WAL, UTF-16), ESCHEMA (newer version), ESQLITE.
  *         On failure the transports are destroyed.

@@ -63,7 +63,7 @@ static const struct flag {
     {"after", 0, NUMBER, FIELD(after), 0, INT64_MAX, "N",
         "only rows after this number"},
     {"from", 0, TEXT, FIELD(from), 0, 0, "SEQ-or-TIME",
-        "from this row on, or what was put since"},
+        "from this row on, or what was put since; dest add: now or oldest"},
     {"to", 0, TEXT, FIELD(to), 0, 0, "SEQ-or-TIME",
         "up to this row, or what was put until then"},
     {"payload", 0, TEXT, FIELD(payload), 0, 0, "FORM",

@@ -52,6 +52,16 @@ static const struct command commands[] = {
         "Drop a held or dead message for good: --id or --seq.\n"
         "Those behind it go on in the order of their key.",
         cli_dead_discard},
+    {"dest ls", "DB", 1, 1, PRINT,
+        "List the destinations, and what waits for each.", cli_dest_ls},
+    {"dest add", "DB NAME", 2, 2, " from wait ",
+        "Add a destination: messages for all wait for it, too.\n"
+        "It needs a relay of its own (option dest).",
+        cli_dest_add},
+    {"dest remove", "DB NAME", 2, 2, " yes wait ",
+        "Remove a destination, and all that waits for it.\n"
+        "Its relay must not run.",
+        cli_dest_remove},
     {"inbox ls", "DB", 1, 1, PRINT "consumer state limit after ",
         "List commands that came in.\n"
         "States: due, deferred, done, dead.",

@@ -15,8 +15,9 @@ from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, UNSOUND,
                      USAGE)
 
 COMMANDS = ["init", "put", "status", "relay", "ls", "show", "dead ls",
-            "dead requeue", "dead discard", "inbox ls", "purge", "replay",
-            "vacuum", "verify", "version"]
+            "dead requeue", "dead discard", "dest ls", "dest add",
+            "dest remove", "inbox ls", "purge", "replay", "vacuum", "verify",
+            "version"]
 
 KILL = """INSERT INTO outbox_held(dest, seq, state, attempts, error, dead_ms,
     id, topic, payload, key, priority, retain, created_ms)

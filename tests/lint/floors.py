@@ -14,8 +14,11 @@ BASE = ["mem", "error", "utf8", "row"]
 # file: other headers of its own floor that it may include
 SAME_FLOOR = {
     "admin_care": ["admin"],
+    "admin_dest": ["admin"],
     "chooser": ["lane"],
     "db_codes": ["db"],
+    "dest_store": ["schema", "profile_store"],
+    "detach": ["lease"],
     "handling": ["writer"],
     "held_store": ["lost_store"],
     "discard_store": ["held_store"],

@@ -10,8 +10,8 @@ looks at a condition until a deadline.
 At the end of each, whatever was done to the processes, the command verify
 looks at the database.
 
-Environment: POSTBAG_GATEWAY, the program; POSTBAG_COMMAND, the command;
-POSTBAG_FULL=1, longer runs; POSTBAG_SEED, to repeat a run.
+Environment: POSTBAG_GATEWAY and POSTBAG_PUTTER, the programs; POSTBAG_COMMAND,
+the command; POSTBAG_FULL=1, longer runs; POSTBAG_SEED, to repeat a run.
 """
 import contextlib
 import ctypes

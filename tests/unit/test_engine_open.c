@@ -138,20 +138,48 @@ static void test_engine_open_beside_a_long_transaction_does_not_wait(
     sql_run(b->w.t.app, "COMMIT");
 }
 
-static void test_engine_open_adds_its_destination(void **state)
+static void test_engine_open_of_an_unknown_destination_is_refused(void **state)
 {
     struct bench *b = *state;
-    struct relay *r;
+    struct postbag_fault why;
 
-    relay_put(&b->r, "t", 2);
-    b->r.options.dest = "cloud";
-    r = bench_up(b);
+    b->r.options.dest = "cluod";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_ENOTFOUND);
+    assert_has(why.text, "no destination cluod: add it (postbag dest add)");
+    b->r.options.dest_from = "today";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "option dest_from is today");
+    b->r.options.dest_from = "now";
+    b->r.options.dest = "a/b";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "name is \"a/b\"");
     assert_int_equal(
-        sql_get(b->w.t.app,
-            "SELECT count(*) FROM outbox_cursor WHERE dest = 'cloud'"),
-        4);
+        sql_get(b->w.t.app, "SELECT count(*) FROM outbox_dest"), 1);
+}
+
+/* What a relay sends that adds its destination after t1 and t2 were put. */
+static void assert_sends(struct bench *b, const char *from, const char *topics)
+{
+    struct relay *r = &b->r;
+
+    relay_put(r, "t", 2);
+    r->options.dest = "cloud";
+    r->options.dest_from = from;
+    (void)bench_up(b);
+    relay_put(r, "u", 1);
     relay_run_ms(r, 10);
-    assert_string_equal(fake_topics(r->out, 0), "t1 t2");
+    assert_string_equal(fake_topics(r->out, 0), topics);
+    assert_has(r->log, "destination cloud is new");
+}
+
+static void test_engine_open_adds_a_destination_from_oldest(void **state)
+{
+    assert_sends(*state, "oldest", "t1 t2 u1");
+}
+
+static void test_engine_open_adds_a_destination_from_now(void **state)
+{
+    assert_sends(*state, "now", "u1");
 }
 
 /* ---- events ---- */
@@ -205,7 +233,9 @@ int main(void)
         BENCH(test_engine_open_sets_the_limits_of_its_options),
         BENCH(test_engine_open_again_writes_nothing),
         BENCH(test_engine_open_beside_a_long_transaction_does_not_wait),
-        BENCH(test_engine_open_adds_its_destination),
+        BENCH(test_engine_open_of_an_unknown_destination_is_refused),
+        BENCH(test_engine_open_adds_a_destination_from_oldest),
+        BENCH(test_engine_open_adds_a_destination_from_now),
         BENCH(test_engine_events_wake_the_thread),
         BENCH(test_engine_told_of_too_many_settled_sends_says_so),
         BENCH(test_engine_takes_no_message_on_the_outbound_link),
