@@ -296,7 +296,7 @@ static int open_sender(struct engine *e)
                 .dead_max_rows = c->dead_max_rows,
                 .dead_max_bytes = c->dead_max_bytes,
                 .skip_sync_before_send = c->skip_sync_before_send,
-                .keep_s = c->keep_s,
+                .notes_times = c->keep_s != 0 || c->keep_rows != 0,
                 .profile = e->profile,
             },
     };
@@ -315,6 +315,7 @@ static int open_duties(struct engine *e)
     struct housekeeper_options house = {
         .checkpoint_frames = c->checkpoint_frames,
         .keep_s = c->keep_s,
+        .keep_rows = c->keep_rows,
         .inbox_keep_s = c->inbox_keep_s,
     };
     int err = postbag__lease_open(

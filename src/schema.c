@@ -94,7 +94,7 @@ static const char *const outbox_tables[] = {
 
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"
-    " at_ms INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, boot BLOB, mono_ms INTEGER,"
     " PRIMARY KEY(dest, lane, upto)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox_lost("

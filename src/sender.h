@@ -32,7 +32,8 @@ struct sender_options {
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
     uint32_t held_max_rows, held_max_bytes, held_max_per_key;
     uint32_t dead_max_rows, dead_max_bytes;
-    uint32_t skip_sync_before_send, keep_s;
+    uint32_t skip_sync_before_send;
+    int notes_times; /* delivered rows are kept: say since when */
     const struct postbag_profile *profile;
 };
 
