@@ -16,6 +16,7 @@
 #include "receiver.h"
 #include "sender.h"
 #include "watch.h"
+#include "witness.h"
 
 struct engine {
     const struct postbag_config *config; /* borrowed: postbag.c's copy */
@@ -32,6 +33,7 @@ struct engine {
     struct housekeeper housekeeper;
     struct live live;
     struct watch watch;
+    struct file_witness witness;
     struct link outbound, inbound;
     struct mailbox mailbox;
     struct postbag_transport_events outbound_events, inbound_events;

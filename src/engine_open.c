@@ -240,6 +240,8 @@ static int open_database(struct engine *e)
         err = postbag__engine_open_profile(e);
     if (err == POSTBAG_OK)
         err = postbag__limits_set(&e->db, &limits);
+    if (err == POSTBAG_OK)
+        err = postbag__witness_open(&e->witness, &e->db, e->port, &e->log);
     /* from here on a step reports a deadline instead of waiting */
     e->db.busy_ms = 0;
     return err;
@@ -401,6 +403,7 @@ void postbag__engine_close(struct engine *e)
     postbag__housekeeper_close(&e->housekeeper);
     postbag__lease_close(&e->lease);
     postbag__watch_close(&e->watch);
+    postbag__witness_close(&e->witness);
     postbag__sender_free(&e->sender);
     postbag__mailbox_free(&e->mailbox);
     postbag__envelope_close(&e->envelope);
