@@ -367,11 +367,13 @@ int postbag_admin_discard(struct postbag_admin *a, const char *dest,
 
 static int purge_step(struct postbag_admin *a, struct purge *p)
 {
+    struct moment now;
     int err = postbag__begin(&a->db, DB_NORMAL);
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__purge(&a->db, p, a->port->wall_ms(a->port->ctx));
+    postbag__admin_clocks(a, &now);
+    err = postbag__purge(&a->db, p, &now);
     if (err == POSTBAG_OK)
         return postbag__commit(&a->db);
     postbag__rollback(&a->db);

@@ -143,7 +143,7 @@ struct jump {
     struct lane lanes[POSTBAG__LANES];
     struct lost run; /* rows one after the other, not recorded yet */
     int64_t rows;    /* settled */
-    int64_t wall_ms;
+    struct moment now;
     int is_cut; /* there is more to do */
 };
 
@@ -152,7 +152,7 @@ static int record(struct jump *j)
     int err = POSTBAG_OK;
 
     if (j->run.n != 0)
-        err = postbag__lost_note(&j->lost, &j->run, "detached", j->wall_ms);
+        err = postbag__lost_note(&j->lost, &j->run, "detached", j->now.wall_ms);
     j->d->rows += j->run.n;
     j->d->bytes += j->run.bytes;
     memset(&j->run, 0, sizeof(j->run));
@@ -215,7 +215,7 @@ static int pass_rows(struct jump *j, int lane, int64_t upto)
     return err < 0 ? err : record(j);
 }
 
-/* The entry of outbox_acks lets the purge with keep_s go on. */
+/* The entry of outbox_acks lets the purge go on where rows are kept. */
 static int jump_lane(struct jump *j, int lane)
 {
     struct lane *l = &j->lanes[lane];
@@ -232,7 +232,7 @@ static int jump_lane(struct jump *j, int lane)
     if (err == POSTBAG_OK)
         err = postbag__outbox_save(&j->outbox, lane, l, l->acked);
     if (err == POSTBAG_OK)
-        err = postbag__outbox_note_ack(&j->outbox, lane, l->acked, j->wall_ms);
+        err = postbag__outbox_note_ack(&j->outbox, lane, l->acked, &j->now);
     return err;
 }
 
@@ -315,9 +315,13 @@ static void finish(struct detach *d)
 static int detach_some(struct detach *d, int64_t now_us, int64_t *settled_out)
 {
     const struct postbag_port *port = d->lease->shared->port;
-    struct jump j = {.d = d, .wall_ms = port->wall_ms(port->ctx)};
+    struct jump j = {.d = d,
+        .now = {.wall_ms = port->wall_ms(port->ctx), .mono_ms = now_us / 1000}};
     const struct detach before = *d;
-    int err = run_batch(d, &j, now_us);
+    int err;
+
+    memcpy(j.now.boot, d->lease->boot, sizeof(j.now.boot));
+    err = run_batch(d, &j, now_us);
 
     if (err < 0) {
         *d = before;

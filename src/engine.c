@@ -227,7 +227,9 @@ static int serve(struct engine *e, int64_t now_us)
     err = worse(err, postbag__sender_save(&e->sender, now_us, e->is_draining));
     postbag__housekeeper_note_settled(
         &e->housekeeper, postbag__sender_take_settled(&e->sender));
-    return worse(err, detach_others(e, now_us));
+    err = worse(err, detach_others(e, now_us));
+    postbag__witness_step(&e->witness, now_us, e->sender.newest, 0);
+    return err;
 }
 
 /* ---- the step ---- */
@@ -372,6 +374,8 @@ void postbag__engine_shut(struct engine *e)
     if (e->lease.is_owner)
         err = postbag__sender_save(&e->sender, now_us, 1);
     complain(e, now_us, "save the cursor at the end", err);
+    if (e->lease.is_owner)
+        postbag__witness_step(&e->witness, now_us, e->sender.newest, 1);
     e->dead_us = 0; /* the last word, whenever the last one was */
     tell_dead(e, now_us);
     e->live.next_us = 0;

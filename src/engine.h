@@ -17,6 +17,7 @@
 #include "receiver.h"
 #include "sender.h"
 #include "watch.h"
+#include "witness.h"
 
 struct engine {
     const struct postbag_config *config; /* borrowed: postbag.c's copy */
@@ -34,6 +35,7 @@ struct engine {
     struct housekeeper housekeeper;
     struct live live;
     struct watch watch;
+    struct file_witness witness;
     struct link outbound, inbound;
     struct mailbox mailbox;
     struct postbag_transport_events outbound_events, inbound_events;

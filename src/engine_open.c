@@ -236,6 +236,8 @@ static int open_database(struct engine *e)
         err = postbag__engine_open_profile(e);
     if (err == POSTBAG_OK)
         err = postbag__limits_set(&e->db, &limits);
+    if (err == POSTBAG_OK)
+        err = postbag__witness_open(&e->witness, &e->db, e->port, &e->log);
     /* from here on a step reports a deadline instead of waiting */
     e->db.busy_ms = 0;
     return err;
@@ -292,11 +294,11 @@ static int open_sender(struct engine *e)
                 .dead_max_rows = c->dead_max_rows,
                 .dead_max_bytes = c->dead_max_bytes,
                 .skip_sync_before_send = c->skip_sync_before_send,
-                .keep_s = c->keep_s,
                 .lane_share = c->lane_share,
                 .bulk_rate = c->bulk_rate,
                 .bulk_bytes_rate = c->bulk_bytes_rate,
                 .pace_all = c->pace_all,
+                .notes_times = c->keep_s != 0 || c->keep_rows != 0,
                 .profile = e->profile,
             },
     };
@@ -315,6 +317,7 @@ static int open_duties(struct engine *e)
     struct housekeeper_options house = {
         .checkpoint_frames = c->checkpoint_frames,
         .keep_s = c->keep_s,
+        .keep_rows = c->keep_rows,
         .inbox_keep_s = c->inbox_keep_s,
     };
     struct detach_options detach = {
@@ -403,6 +406,7 @@ void postbag__engine_close(struct engine *e)
     postbag__housekeeper_close(&e->housekeeper);
     postbag__lease_close(&e->lease);
     postbag__watch_close(&e->watch);
+    postbag__witness_close(&e->witness);
     postbag__sender_free(&e->sender);
     postbag__mailbox_free(&e->mailbox);
     postbag__envelope_close(&e->envelope);

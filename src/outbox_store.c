@@ -34,8 +34,8 @@ static const struct stmt_plan plan[] = {
         " dropped = dropped + ?9"
         " WHERE dest = ?1 AND lane = ?2 AND acked <= ?3"},
     {offsetof(struct outbox_store, note_ack),
-        "INSERT INTO outbox_acks(dest, lane, upto, at_ms)"
-        " VALUES (?1, ?2, ?3, ?4)"
+        "INSERT INTO outbox_acks(dest, lane, upto, at_ms, boot, mono_ms)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
         " ON CONFLICT(dest, lane, upto) DO NOTHING"},
 };
 enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
@@ -184,11 +184,13 @@ int postbag__outbox_save(
 }
 
 int postbag__outbox_note_ack(
-    struct outbox_store *o, int lane, int64_t upto, int64_t at_ms)
+    struct outbox_store *o, int lane, int64_t upto, const struct moment *now)
 {
     postbag__bind_text(&o->note_ack, 1, o->dest);
     postbag__bind_i64(&o->note_ack, 2, lane);
     postbag__bind_i64(&o->note_ack, 3, upto);
-    postbag__bind_i64(&o->note_ack, 4, at_ms);
+    postbag__bind_i64(&o->note_ack, 4, now->wall_ms);
+    postbag__bind_blob(&o->note_ack, 5, now->boot, sizeof(now->boot));
+    postbag__bind_i64(&o->note_ack, 6, now->mono_ms);
     return postbag__run(&o->note_ack);
 }

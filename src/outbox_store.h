@@ -47,6 +47,6 @@ POSTBAG_CHECK int postbag__outbox_save(
     struct outbox_store *o, int lane, const struct lane *l, int64_t sent_hi);
 /* Remember when the cursor moved: published_at of kept rows. */
 POSTBAG_CHECK int postbag__outbox_note_ack(
-    struct outbox_store *o, int lane, int64_t upto, int64_t at_ms);
+    struct outbox_store *o, int lane, int64_t upto, const struct moment *now);
 
 #endif

@@ -18,6 +18,7 @@ static const char *const outbox_tables[] = {
 
     "INSERT INTO outbox_meta VALUES"
     " ('schema_version', 1), ('stream', randomblob(16)),"
+    " ('machine', NULL), ('file', NULL),"
     " ('max_payload', 65536), ('max_rows', 0), ('max_bytes', 0)",
 
     "CREATE TABLE outbox_dest("
@@ -95,7 +96,7 @@ static const char *const outbox_tables[] = {
 
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"
-    " at_ms INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, boot BLOB, mono_ms INTEGER,"
     " PRIMARY KEY(dest, lane, upto)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox_lost("

@@ -170,6 +170,16 @@ static int64_t reservation(
     return from + 2 * (int64_t)s->options.window;
 }
 
+static int note_time(struct sender *s, int i)
+{
+    const struct postbag_port *port = s->shared->port;
+    struct moment now = {.wall_ms = port->wall_ms(port->ctx),
+        .mono_ms = port->mono_us(port->ctx) / 1000};
+
+    memcpy(now.boot, s->boot, sizeof(now.boot));
+    return postbag__outbox_note_ack(s->outbox, i, s->lanes[i].acked, &now);
+}
+
 static int save_lane(struct sender *s, int i, int64_t wanted)
 {
     struct lane *l = &s->lanes[i];
@@ -179,10 +189,9 @@ static int save_lane(struct sender *s, int i, int64_t wanted)
     if (err == POSTBAG_OK && l->gain.expired.n != 0)
         err = postbag__lost_note(
             s->lost, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
-    if (err != POSTBAG_OK || s->options.keep_s == 0 || l->gain.rows == 0)
+    if (err != POSTBAG_OK || !s->options.notes_times || l->gain.rows == 0)
         return err;
-    return postbag__outbox_note_ack(
-        s->outbox, i, l->acked, port->wall_ms(port->ctx));
+    return note_time(s, i);
 }
 
 static void note_saved(struct sender *s, int i, int64_t wanted)

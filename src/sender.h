@@ -34,8 +34,9 @@ struct sender_options {
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
     uint32_t held_max_rows, held_max_bytes, held_max_per_key;
     uint32_t dead_max_rows, dead_max_bytes;
-    uint32_t skip_sync_before_send, keep_s;
+    uint32_t skip_sync_before_send;
     uint32_t lane_share, bulk_rate, bulk_bytes_rate, pace_all;
+    int notes_times; /* delivered rows are kept: say since when */
     const struct postbag_profile *profile;
 };
 

@@ -162,6 +162,13 @@ static const struct rule rules[] = {
         " cursor is at %lld', a.upto, a.lane, c.acked)"
         " FROM outbox_acks a JOIN outbox_cursor c ON c.dest = a.dest"
         "  AND c.lane = a.lane WHERE a.upto > c.acked"},
+    {"acks",
+        "SELECT dest, printf('rows %lld and %lld of lane %d were acknowledged"
+        " in one boot at %lld ms and, later, at %lld ms', was, upto, lane,"
+        " before, mono_ms) FROM (SELECT *, lag(upto) OVER w AS was,"
+        "  lag(mono_ms) OVER w AS before FROM outbox_acks"
+        "  WINDOW w AS (PARTITION BY dest, lane, boot ORDER BY upto))"
+        " WHERE boot IS NOT NULL AND mono_ms < before"},
     {"inbox",
         "SELECT NULL, printf('command %lld is %s, seen %lld times after %lld"
         " attempts, processed_ms %s', arrival, state, seen, attempts,"

@@ -465,10 +465,10 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_replay(struct postbag_admin *a,
     const struct postbag_replay *which, int64_t *count_out, int64_t *next_out);
 
 /**
- * Delete what is settled for every destination, also rows that keep_s would
- * still keep.  Some of the newest rows stay: the log's end and its running
- * totals need them.  Held and dead messages are not touched.  The file does
- * not shrink; the space is used again.
+ * Delete what is settled for every destination, also rows that keep_s and
+ * keep_rows would still keep.  Some of the newest rows stay: the log's end and
+ * its running totals need them.  Held and dead messages are not touched.  The
+ * file does not shrink; the space is used again.
  * @param max_rows   0: all
  * @param count_out  may be NULL; rows deleted, also on an error
  * @return POSTBAG_OK, ESTATE (opened to look only); on an error part may have

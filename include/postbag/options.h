@@ -87,7 +87,11 @@
     X(U32, checkpoint_frames, 250, 16, 100000, "frames", \
         "checkpoint when the WAL holds so many") \
     X(U32, keep_s, 0, 0, 31536000, "s", \
-        "keep delivered rows so long, with published_at") \
+        "keep delivered rows so long, with published_at; not moved by clocks " \
+        "that jump") \
+    X(U32, keep_rows, 0, 0, 4000000000, "rows", \
+        "keep the last delivered rows of each lane, those whose seq is so " \
+        "close to the last one's; with keep_s what either keeps") \
     X(U32, poll_ms, 5000, 1000, 60000, "ms", \
         "look for rows of other processes at least so often; normally their " \
         "commits are seen at once (inotify)") \

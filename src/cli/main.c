@@ -68,7 +68,7 @@ static const struct command commands[] = {
         cli_inbox_ls},
     {"purge", "DB", 1, 1, " yes wait ",
         "Delete what was delivered.\n"
-        "Also what the relay's option keep_s would still keep.",
+        "Also what the relay's options keep_s and keep_rows would still keep.",
         cli_purge},
     {"replay", "DB --from SEQ", 1, 1, " dest from to limit wait ",
         "Send delivered messages once more.\n"

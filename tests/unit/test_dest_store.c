@@ -58,7 +58,7 @@ static void deliver_all(struct world *w)
         "  (SELECT lane AS l, (SELECT count(*) FROM outbox"
         "    WHERE priority = lane) AS n FROM outbox_cursor WHERE dest='main')"
         " WHERE dest = 'main' AND lane = l;"
-        "INSERT INTO outbox_acks SELECT 'main', lane, acked, 1"
+        "INSERT INTO outbox_acks SELECT 'main', lane, acked, 1, zeroblob(16), 1"
         " FROM outbox_cursor WHERE dest = 'main'");
 }
 
@@ -155,9 +155,10 @@ static void test_dest_beside_kept_rows_waits_only_as_asked(void **state)
 static int64_t purge(struct world *w, int64_t keep_ms)
 {
     struct purge p = {.max_rows = 10000, .keep_ms = keep_ms};
+    const struct moment now = {.mono_ms = 1000000};
 
     assert_ok(postbag__begin(&w->db, DB_NORMAL));
-    assert_ok(postbag__purge(&w->db, &p, 1000000));
+    assert_ok(postbag__purge(&w->db, &p, &now));
     assert_ok(postbag__commit(&w->db));
     return p.deleted;
 }
@@ -250,7 +251,8 @@ static void test_dest_removed_leaves_nothing_behind(void **state)
         "INSERT INTO outbox_held(dest, seq, state, id, topic, payload,"
         " priority, retain, created_ms) SELECT 'cloud', seq, 'dead', id, topic,"
         " payload, 0, 0, 1 FROM outbox;"
-        "INSERT INTO outbox_acks VALUES ('cloud', 0, 1, 1), ('main', 0, 1, 1);"
+        "INSERT INTO outbox_acks VALUES ('cloud', 0, 1, 1, NULL, NULL),"
+        " ('main', 0, 1, 1, NULL, NULL);"
         "INSERT INTO outbox_lost VALUES ('cloud', 1, 1, 1, 1, 'ttl', 1),"
         " ('main', 1, 1, 1, 1, 'ttl', 1)");
     assert_ok(postbag__dest_remove(&w->db, "cloud"));

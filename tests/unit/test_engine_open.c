@@ -116,11 +116,21 @@ static void test_engine_open_sets_the_limits_of_its_options(void **state)
     sql_run(b->w.t.app, put);
 }
 
+/* The first open remembers where the database is. */
+static void open_once(struct bench *b)
+{
+    relay_open(&b->r);
+    relay_kill(&b->r);
+    relay_init(&b->r, &b->w);
+}
+
 static void test_engine_open_again_writes_nothing(void **state)
 {
     struct bench *b = *state;
-    int64_t before = sql_get(b->w.t.app, "PRAGMA data_version");
+    int64_t before;
 
+    open_once(b);
+    before = sql_get(b->w.t.app, "PRAGMA data_version");
     relay_open(&b->r);
     relay_kill(&b->r);
     assert_int_equal(sql_get(b->w.t.app, "PRAGMA data_version"), before);
@@ -132,6 +142,7 @@ static void test_engine_open_beside_a_long_transaction_does_not_wait(
 {
     struct bench *b = *state;
 
+    open_once(b);
     sql_run(b->w.t.app, "BEGIN IMMEDIATE");
     relay_open(&b->r);
     relay_kill(&b->r);

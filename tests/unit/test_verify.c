@@ -348,6 +348,11 @@ static void test_verify_acks_inbox_and_stream(void **state)
             "acks main: row 301 of lane 0 was acknowledged, but the cursor is"
             " at 300\n",
             1},
+        {"INSERT INTO outbox_acks VALUES ('main', 0, 50, 1, zeroblob(16), 9),"
+         " ('main', 0, 60, 1, zeroblob(16), 8)",
+            "acks main: rows 50 and 60 of lane 0 were acknowledged in one boot"
+            " at 9 ms and, later, at 8 ms\n",
+            1},
         {"UPDATE inbox SET processed_ms = NULL WHERE state = 'done'",
             "inbox: command 2 is done, seen 1 times after 0 attempts,"
             " processed_ms NULL\n",
@@ -374,8 +379,8 @@ static void test_verify_definitions(void **state)
             "schema: index outbox_held_due is missing\n", 1},
         {"DROP VIEW outbox_status", "schema: view outbox_status is missing\n",
             1},
-        {"DROP TABLE outbox_acks", "schema: table outbox_acks is missing\n", 2},
-        {"DROP TABLE outbox_acks", "acks: no such table", 2},
+        {"DROP TABLE outbox_acks", "schema: table outbox_acks is missing\n", 3},
+        {"DROP TABLE outbox_acks", "acks: no such table", 3},
         {"DROP TRIGGER outbox_frozen; CREATE TRIGGER outbox_frozen"
          " BEFORE UPDATE ON outbox BEGIN SELECT 1; END",
             "schema: trigger outbox_frozen is not as this library writes it\n",
