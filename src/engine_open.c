@@ -257,6 +257,8 @@ static int open_stores(struct engine *e)
     if (err == POSTBAG_OK)
         err = postbag__held_open(&e->held, &e->db, &e->lost);
     if (err == POSTBAG_OK)
+        err = postbag__trial_store_open(&e->trials, &e->db, c->dest);
+    if (err == POSTBAG_OK)
         err = postbag__envelope_open(&e->envelope, &e->db, kind, c->source);
     return err;
 }
@@ -275,6 +277,7 @@ static int open_sender(struct engine *e)
         .outbox = &e->outbox,
         .lost = &e->lost,
         .held = &e->held,
+        .trials = &e->trials,
         .envelope = &e->envelope,
         .options =
             {
@@ -297,6 +300,7 @@ static int open_sender(struct engine *e)
                 .bulk_rate = c->bulk_rate,
                 .bulk_bytes_rate = c->bulk_bytes_rate,
                 .pace_all = c->pace_all,
+                .stable_ms = c->stable_ms,
                 .profile = e->profile,
             },
     };
@@ -406,6 +410,7 @@ void postbag__engine_close(struct engine *e)
     postbag__sender_free(&e->sender);
     postbag__mailbox_free(&e->mailbox);
     postbag__envelope_close(&e->envelope);
+    postbag__trial_store_close(&e->trials);
     postbag__held_close(&e->held);
     postbag__lost_close(&e->lost);
     postbag__outbox_close(&e->outbox);

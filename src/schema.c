@@ -32,13 +32,12 @@ static const char *const outbox_tables[] = {
        a batch dirties one page */
     "CREATE TABLE outbox_cursor("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL,"
-    " acked INTEGER NOT NULL DEFAULT 0,"
-    " sent_hi INTEGER NOT NULL DEFAULT 0,"
+    " acked INTEGER NOT NULL DEFAULT 0, sent_hi INTEGER NOT NULL DEFAULT 0,"
+    " tried INTEGER NOT NULL DEFAULT 0, deaths INTEGER NOT NULL DEFAULT 0,"
     " settled_rows INTEGER NOT NULL DEFAULT 0,"
     " settled_bytes INTEGER NOT NULL DEFAULT 0,"
     " delivered INTEGER NOT NULL DEFAULT 0,"
-    " dropped INTEGER NOT NULL DEFAULT 0,"
-    " passed INTEGER NOT NULL DEFAULT 0,"
+    " dropped INTEGER NOT NULL DEFAULT 0, passed INTEGER NOT NULL DEFAULT 0,"
     " held_rows INTEGER NOT NULL DEFAULT 0,"
     " held_bytes INTEGER NOT NULL DEFAULT 0,"
     " dead_rows INTEGER NOT NULL DEFAULT 0,"
@@ -76,6 +75,7 @@ static const char *const outbox_tables[] = {
     " attempts INTEGER NOT NULL DEFAULT 0,"
     " due_boot BLOB, due_ms INTEGER,"
     " error TEXT, held_ms INTEGER, dead_ms INTEGER,"
+    " deaths INTEGER NOT NULL DEFAULT 0,"
     " id BLOB NOT NULL, topic TEXT NOT NULL, payload ANY NOT NULL,"
     " key TEXT, key_version INTEGER, type TEXT, content_type TEXT,"
     " headers TEXT, priority INTEGER NOT NULL, retain INTEGER NOT NULL,"
@@ -92,6 +92,8 @@ static const char *const outbox_tables[] = {
     " WHERE key IS NOT NULL AND state <> 'dead'",
     "CREATE INDEX outbox_held_dead ON outbox_held(dest, seq)"
     " WHERE state = 'dead'",
+    "CREATE INDEX outbox_held_deaths ON outbox_held(dest, deaths)"
+    " WHERE deaths > 0",
 
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"

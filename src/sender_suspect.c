@@ -60,6 +60,7 @@ int postbag__sender_judge(struct sender *s, int is_blamed)
     struct suspicion *suspicion = &s->suspicion;
     int is_suspect = 0;
 
+    postbag__trial_lost(&s->trial);
     if (suspicion->lost == 1)
         is_suspect = postbag__held_is_suspect(s->held, suspicion->last);
     if (is_suspect < 0)

@@ -32,6 +32,8 @@ SAME_FLOOR = {
     "sender_send": ["sender"],
     "sender_settle": ["sender"],
     "sender_suspect": ["sender"],
+    "sender_trial": ["sender"],
+    "trial_store": ["held_store"],
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "engine_open": ["engine"],
