@@ -169,6 +169,32 @@ static void test_trial_suspect_is_charged_before_it_is_sent(void **state)
     assert_string_equal(held(b), "t1|retry|0|5 next|behind|0|0");
 }
 
+static void test_trial_suspect_flies_alone_on_a_busy_link(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = with_suspect(b);
+
+    r->out->auto_settle = 1;
+    relay_run_ms(r, 10);
+    relay_put(r, "u", 20); /* opens the window */
+    relay_run_ms(r, 29 * 1000);
+    r->out->auto_settle = 0;
+    relay_put(r, "v", 5);
+    relay_run_ms(r, 5 * 1000);
+    assert_int_equal(r->out->in_flight, 5);
+    relay_put(r, "w", 5);
+    relay_run_ms(r, 10);
+    assert_int_equal(r->out->in_flight, 5); /* what flies comes to its end */
+    (void)fake_settle_all(r->out, 0);
+    relay_run_ms(r, 10);
+    assert_string_equal(fake_topics(r->out, 25), "t1");
+    relay_run_ms(r, 5000);
+    assert_int_equal(r->out->in_flight, 1);
+    (void)fake_settle_all(r->out, 0);
+    relay_run_ms(r, 10);
+    assert_int_equal(r->out->in_flight, 6); /* and its follower */
+}
+
 /* No other was answered in this life: it may be anything. */
 static void test_trial_suspect_without_others_is_not_charged(void **state)
 {
@@ -253,6 +279,7 @@ int main(void)
         BENCH(test_trial_suspect_is_set_aside_with_its_followers),
         BENCH(test_trial_suspect_waits_for_a_link_that_lives),
         BENCH(test_trial_suspect_is_charged_before_it_is_sent),
+        BENCH(test_trial_suspect_flies_alone_on_a_busy_link),
         BENCH(test_trial_suspect_without_others_is_not_charged),
         BENCH(test_trial_dead_at_last_and_its_follower_goes),
     };
