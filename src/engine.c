@@ -371,13 +371,13 @@ void postbag__engine_shut(struct engine *e)
     int err = POSTBAG_OK;
 
     stop_links(e, now_us);
-    if (e->lease.is_owner)
-        err = postbag__sender_save(&e->sender, now_us, 1);
-    complain(e, now_us, "save the cursor at the end", err);
-    if (e->lease.is_owner)
-        postbag__witness_step(&e->witness, now_us, e->sender.newest, 1);
     e->dead_us = 0; /* the last word, whenever the last one was */
     tell_dead(e, now_us);
     e->live.next_us = 0;
-    report(e, now_us);
+    report(e, now_us); /* as the owner, which we are no longer then */
+    if (e->lease.is_owner) {
+        err = postbag__sender_release(&e->sender);
+        postbag__witness_step(&e->witness, now_us, e->sender.newest, 1);
+    }
+    complain(e, now_us, "save the cursor at the end", err);
 }

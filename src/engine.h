@@ -28,6 +28,7 @@ struct engine {
     struct outbox_store outbox;
     struct lost_store lost;
     struct held_store held;
+    struct trial_store trials;
     struct envelope envelope;
     struct lease lease;
     struct sender sender;
@@ -61,7 +62,7 @@ POSTBAG_CHECK int postbag__engine_step(
     struct engine *e, unsigned reasons, int64_t *next_us_out);
 /* Nothing is in flight and nothing unsaved. */
 int postbag__engine_is_drained(const struct engine *e);
-/* Save what can be saved, disconnect. */
+/* Save what can be saved, disconnect, give the lease back. */
 void postbag__engine_shut(struct engine *e);
 
 /* Between the engine's own files.  take: what does not fit option profile is

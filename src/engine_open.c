@@ -259,6 +259,8 @@ static int open_stores(struct engine *e)
     if (err == POSTBAG_OK)
         err = postbag__held_open(&e->held, &e->db, &e->lost);
     if (err == POSTBAG_OK)
+        err = postbag__trial_store_open(&e->trials, &e->db, c->dest);
+    if (err == POSTBAG_OK)
         err = postbag__envelope_open(&e->envelope, &e->db, kind, c->source);
     return err;
 }
@@ -277,6 +279,7 @@ static int open_sender(struct engine *e)
         .outbox = &e->outbox,
         .lost = &e->lost,
         .held = &e->held,
+        .trials = &e->trials,
         .envelope = &e->envelope,
         .options =
             {
@@ -299,6 +302,7 @@ static int open_sender(struct engine *e)
                 .bulk_bytes_rate = c->bulk_bytes_rate,
                 .pace_all = c->pace_all,
                 .notes_times = c->keep_s != 0 || c->keep_rows != 0,
+                .stable_ms = c->stable_ms,
                 .profile = e->profile,
             },
     };
@@ -410,6 +414,7 @@ void postbag__engine_close(struct engine *e)
     postbag__sender_free(&e->sender);
     postbag__mailbox_free(&e->mailbox);
     postbag__envelope_close(&e->envelope);
+    postbag__trial_store_close(&e->trials);
     postbag__held_close(&e->held);
     postbag__lost_close(&e->lost);
     postbag__outbox_close(&e->outbox);

@@ -21,9 +21,9 @@
 static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, hold),
         "INSERT INTO outbox_held(dest, seq, state, attempts,"
-        " due_boot, due_ms, error, held_ms, dead_ms, " ROW_COLUMNS
+        " due_boot, due_ms, error, held_ms, dead_ms, deaths, " ROW_COLUMNS
         ") SELECT ?1, seq, ?3, ?4, ?5, ?6, ?7, ?8,"
-        " iif(?3 = 'dead', ?8, NULL), " ROW_COLUMNS
+        " iif(?3 = 'dead', ?8, NULL), ?9, " ROW_COLUMNS
         " FROM outbox WHERE seq = ?2"
         " ON CONFLICT(dest, seq) DO NOTHING"},
     {offsetof(struct held_store, exists),
@@ -52,7 +52,7 @@ static const struct stmt_plan plan[] = {
         "SELECT seq, attempts, " ROW_COLUMNS
         ", replay FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
     {offsetof(struct held_store, again),
-        "UPDATE outbox_held SET attempts = attempts + 1,"
+        "UPDATE outbox_held SET attempts = attempts + 1, deaths = 0,"
         " due_boot = ?3, due_ms = ?4, error = ?5"
         " WHERE dest = ?1 AND seq = ?2"},
     {offsetof(struct held_store, postpone),
@@ -60,7 +60,7 @@ static const struct stmt_plan plan[] = {
         " WHERE dest = ?1 AND seq = ?2"},
     {offsetof(struct held_store, is_suspect),
         "SELECT 1 FROM outbox_held WHERE dest = ?1 AND seq = ?2"
-        " AND state = 'retry' AND error LIKE '" HELD_SUSPECT "%'"},
+        " AND state = 'retry' AND error LIKE '" HELD_SUSPECT " the link%'"},
     {offsetof(struct held_store, bury),
         "UPDATE outbox_held SET state = 'dead',"
         " attempts = attempts + 1, error = ?3, dead_ms = ?4"
@@ -183,6 +183,7 @@ int postbag__held_hold(
     bind_due(s, 5, hold->due);
     postbag__bind_text(s, 7, hold->error);
     postbag__bind_i64(s, 8, wall_ms);
+    postbag__bind_i64(s, 9, hold->deaths);
     return postbag__run(s);
 }
 

@@ -43,7 +43,7 @@ POSTBAG_CHECK int postbag__held_exists(struct held_store *h, int64_t seq);
 POSTBAG_CHECK int postbag__held_before(
     struct held_store *h, int64_t seq, uint32_t most);
 
-/* Its error begins so if the link died of it, maybe. */
+/* The error of a suspect begins so; and goes on so if the link died of it. */
 #define HELD_SUSPECT "suspect:"
 POSTBAG_CHECK int postbag__held_is_suspect(struct held_store *h, int64_t seq);
 
@@ -54,12 +54,13 @@ struct hold {
     int attempts;
     const struct due *due; /* NULL: not by the clock */
     const char *error;
+    int deaths; /* of the process, with it in flight; see trial.h */
 };
 
 /* Copy a row of the log. */
 POSTBAG_CHECK int postbag__held_hold(struct held_store *h, int64_t seq,
     const struct hold *hold, int64_t wall_ms);
-/* Charge another attempt. */
+/* Charge another attempt.  It was answered, so it ended no process. */
 POSTBAG_CHECK int postbag__held_again(struct held_store *h, int64_t seq,
     const struct due *due, const char *error);
 /* The same without the charge. */

@@ -54,6 +54,7 @@ struct lane {
     int64_t saved;   /* what the database says of acked */
     int64_t sent_hi; /* what the database allows to be sent */
     int64_t scanned; /* rows up to here were looked at */
+    int64_t sent;    /* no row above this was ever handed to a transport */
     struct lane_gain gain;
 };
 

@@ -36,7 +36,7 @@ static const struct stmt_plan plan[] = {
         "SELECT d.epoch, d.owner IS NULL OR d.boot IS NOT ?2,"
         " ifnull(d.lease_until, 0), (SELECT sum(settled_rows)"
         "  FROM outbox_cursor c WHERE c.dest = d.name),"
-        " (SELECT ifnull(max(seq), 0) FROM outbox)"
+        " (SELECT ifnull(max(seq), 0) FROM outbox), d.owner IS NOT NULL"
         " FROM outbox_dest d WHERE d.name = ?1"},
     {offsetof(struct lease, take),
         "UPDATE outbox_dest SET epoch = epoch + 1, owner = ?2,"
@@ -46,6 +46,8 @@ static const struct stmt_plan plan[] = {
                                     " WHERE name = ?1"},
     {offsetof(struct lease, check),
         "SELECT epoch FROM outbox_dest WHERE name = ?1"},
+    {offsetof(struct lease, free),
+        "UPDATE outbox_dest SET owner = NULL WHERE name = ?1"},
 };
 enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
 
@@ -148,7 +150,7 @@ void postbag__lease_rollback(struct lease *l)
 
 struct look {
     int64_t epoch, until_ms, settled, put;
-    int owner_is_gone;
+    int owner_is_gone, has_owner;
 };
 
 static int look(struct lease *l, struct look *out)
@@ -168,6 +170,7 @@ static int look(struct lease *l, struct look *out)
     out->until_ms = postbag__col_i64(&l->look, 2);
     out->settled = postbag__col_i64(&l->look, 3);
     out->put = postbag__col_i64(&l->look, 4);
+    out->has_owner = postbag__col_i64(&l->look, 5) != 0;
     postbag__reset(&l->look);
     return POSTBAG_OK;
 }
@@ -235,6 +238,7 @@ static int take(struct lease *l, const struct look *seen, int64_t now_ms)
     if (err != POSTBAG_OK)
         return err;
     l->is_owner = 1;
+    l->is_inherited = seen->has_owner;
     l->epoch = seen->epoch + 1;
     l->until_ms = until;
     unlock(l, &l->standby_lock);
@@ -339,4 +343,18 @@ void postbag__lease_lose(struct lease *l, int64_t now_us)
     /* time for the new owner to take the lock, or it would look dead */
     l->next_us = now_us + 2 * look_us;
     unlock(l, &l->lock);
+}
+
+int postbag__lease_free(struct lease *l)
+{
+    postbag__bind_text(&l->free, 1, l->dest);
+    return postbag__run(&l->free);
+}
+
+void postbag__lease_freed(struct lease *l)
+{
+    l->is_owner = 0;
+    l->unmoved_since_ms = 0;
+    l->next_us = 0;
+    unlock(l, &l->lock); /* or it would seem free to us alone */
 }

@@ -34,13 +34,14 @@ struct lease {
     uint32_t lease_ms;
 
     int is_owner;
+    int is_inherited; /* the owner before us did not end in order */
     int64_t epoch;
     int64_t until_ms; /* our deadline */
     int64_t next_us;  /* look again */
     struct postbag_lock *lock, *standby_lock;
     /* standby: since when work waits without the cursor moving */
     int64_t unmoved_since_ms, seen_settled;
-    struct stmt look, take, renew, check;
+    struct stmt look, take, renew, check, free;
 };
 
 /* The file whose lock the owner of a destination holds; the caller frees it.
@@ -62,6 +63,10 @@ int64_t postbag__lease_deadline(const struct lease *l, int has_work);
 POSTBAG_CHECK int postbag__lease_verify(struct lease *l, int64_t now_us);
 /* Become a standby. */
 void postbag__lease_lose(struct lease *l, int64_t now_us);
+/* An orderly end.  In a fenced transaction: nobody owns it.  After the commit:
+ * a standby takes over at once, or we, when we go on. */
+POSTBAG_CHECK int postbag__lease_free(struct lease *l);
+void postbag__lease_freed(struct lease *l);
 
 /* A write transaction that is fenced by the epoch and took its turn at the
  * gate: OK, EBUSY (try again), EFENCED, or an error; then nothing is open. */

@@ -12,7 +12,7 @@ static int revive(struct db *db, const char *dest, int64_t seq,
     struct stmt s;
     /* due_boot NULL is "another boot": due at once */
     int err = postbag__prepare(db, &s,
-        "UPDATE outbox_held SET state = 'retry', attempts = 0,"
+        "UPDATE outbox_held SET state = 'retry', attempts = 0, deaths = 0,"
         " due_boot = NULL, due_ms = NULL, dead_ms = NULL"
         " WHERE dest = ?1 AND state = 'dead' AND (?2 = 0 OR seq = ?2)"
         " AND (?3 IS NULL OR id = ?3)");

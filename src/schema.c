@@ -33,13 +33,12 @@ static const char *const outbox_tables[] = {
        a batch dirties one page */
     "CREATE TABLE outbox_cursor("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL,"
-    " acked INTEGER NOT NULL DEFAULT 0,"
-    " sent_hi INTEGER NOT NULL DEFAULT 0,"
+    " acked INTEGER NOT NULL DEFAULT 0, sent_hi INTEGER NOT NULL DEFAULT 0,"
+    " tried INTEGER NOT NULL DEFAULT 0, deaths INTEGER NOT NULL DEFAULT 0,"
     " settled_rows INTEGER NOT NULL DEFAULT 0,"
     " settled_bytes INTEGER NOT NULL DEFAULT 0,"
     " delivered INTEGER NOT NULL DEFAULT 0,"
-    " dropped INTEGER NOT NULL DEFAULT 0,"
-    " passed INTEGER NOT NULL DEFAULT 0,"
+    " dropped INTEGER NOT NULL DEFAULT 0, passed INTEGER NOT NULL DEFAULT 0,"
     " held_rows INTEGER NOT NULL DEFAULT 0,"
     " held_bytes INTEGER NOT NULL DEFAULT 0,"
     " dead_rows INTEGER NOT NULL DEFAULT 0,"
@@ -77,6 +76,7 @@ static const char *const outbox_tables[] = {
     " attempts INTEGER NOT NULL DEFAULT 0,"
     " due_boot BLOB, due_ms INTEGER,"
     " error TEXT, held_ms INTEGER, dead_ms INTEGER,"
+    " deaths INTEGER NOT NULL DEFAULT 0,"
     " id BLOB NOT NULL, topic TEXT NOT NULL, payload ANY NOT NULL,"
     " key TEXT, key_version INTEGER, type TEXT, content_type TEXT,"
     " headers TEXT, priority INTEGER NOT NULL, retain INTEGER NOT NULL,"
@@ -93,6 +93,8 @@ static const char *const outbox_tables[] = {
     " WHERE key IS NOT NULL AND state <> 'dead'",
     "CREATE INDEX outbox_held_dead ON outbox_held(dest, seq)"
     " WHERE state = 'dead'",
+    "CREATE INDEX outbox_held_deaths ON outbox_held(dest, deaths)"
+    " WHERE deaths > 0",
 
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"
@@ -156,28 +158,6 @@ static const char *const outbox_triggers[] = {
     " SELECT RAISE(ABORT,"
     "  'postbag: the newest row marks the end of the log');"
     " END",
-};
-
-static const char *const inbox_tables[] = {
-    "CREATE TABLE inbox("
-    " arrival INTEGER PRIMARY KEY,"
-    " consumer TEXT NOT NULL, source TEXT NOT NULL DEFAULT '',"
-    " id ANY NOT NULL, content_hash BLOB, seen INTEGER NOT NULL DEFAULT 1,"
-    " state TEXT NOT NULL DEFAULT 'due'"
-    "  CHECK (state IN ('due', 'deferred', 'done', 'dead')),"
-    " topic TEXT, payload ANY, content_type TEXT, key TEXT,"
-    " key_version INTEGER, response_topic TEXT, correlation_data BLOB,"
-    " headers TEXT, expires_ms INTEGER,"
-    " attempts INTEGER NOT NULL DEFAULT 0, due_boot BLOB, due_ms INTEGER,"
-    " error TEXT, result ANY, received_ms INTEGER NOT NULL,"
-    " boot BLOB, mono_ms INTEGER, processed_ms INTEGER,"
-    " UNIQUE(consumer, source, id)) STRICT",
-    "CREATE INDEX inbox_due ON inbox(consumer, arrival)"
-    " WHERE state IN ('due', 'deferred')",
-    "CREATE TABLE inbox_key("
-    " consumer TEXT NOT NULL, key TEXT NOT NULL,"
-    " last_version INTEGER NOT NULL,"
-    " PRIMARY KEY(consumer, key)) STRICT, WITHOUT ROWID",
 };
 
 /* what the textbook's columns say, per destination and row */
@@ -313,7 +293,7 @@ static int create_v1(struct db *db)
     if (err == POSTBAG_OK)
         err = write_check_trigger(db, POSTBAG__MAX_PAYLOAD_DEFAULT);
     if (err == POSTBAG_OK)
-        err = RUN_ALL(db, inbox_tables);
+        err = postbag__schema_create_inbox(db);
     if (err == POSTBAG_OK)
         err = postbag__exec(db, status_view);
     return err == POSTBAG_OK ? postbag__schema_add_dest(db, "main") : err;

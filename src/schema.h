@@ -22,4 +22,7 @@ POSTBAG_CHECK int postbag__schema_find_dest(struct db *db, const char *dest);
  * the oldest row still stored.  In a transaction of the caller. */
 POSTBAG_CHECK int postbag__schema_add_dest(struct db *db, const char *dest);
 
+/* Of schema_inbox.c, for the migration to version 1. */
+POSTBAG_CHECK int postbag__schema_create_inbox(struct db *db);
+
 #endif

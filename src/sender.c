@@ -105,13 +105,21 @@ int postbag__sender_load(struct sender *s)
         if (s->lanes[i].acked > acked)
             acked = s->lanes[i].acked;
     postbag__start_durable(s->shared, acked);
-    return postbag__sender_look(s);
+    err = postbag__sender_look(s);
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (s->lanes[i].sent > s->newest)
+            s->lanes[i].sent = s->newest;
+    return postbag__sender_begin_trial(s);
 }
 
 void postbag__sender_abandon(struct sender *s)
 {
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_restart(&s->lanes[i], s->lanes[i].saved, 0);
+    memset(&s->trial, 0, sizeof(s->trial));
+    s->is_trying = 0;
     s->unsaved_us = 0;
 }
 
@@ -119,7 +127,8 @@ uint32_t postbag__sender_full_window(const struct sender *s)
 {
     uint32_t theirs = s->link->info.receive_max;
 
-    if (postbag__suspicion_isolates(&s->suspicion))
+    if (postbag__suspicion_isolates(&s->suspicion) ||
+        postbag__trial_isolates(&s->trial))
         return 1;
     return theirs != 0 && theirs < s->options.window ? theirs
                                                      : s->options.window;
@@ -138,6 +147,7 @@ void postbag__sender_link_down(struct sender *s)
 {
     s->is_confused = 0;
     s->is_alone = 0;
+    postbag__trial_lost(&s->trial);
     postbag__window_restart(&s->window, s->link->generation);
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_release(&s->lanes[i]);
@@ -206,28 +216,77 @@ static void note_saved(struct sender *s, int i, int64_t wanted)
     memset(&l->gain, 0, sizeof(l->gain));
 }
 
-/* One transaction for all lanes that moved, and for the one that needs a
- * higher reservation to send up to `wanted`. */
+/* In a transaction: all lanes that moved, the one that needs a higher
+ * reservation to send up to `wanted`, and the marks that are owed. */
+static int write_all(struct sender *s, int wanted_lane, int64_t wanted)
+{
+    int err = POSTBAG_OK;
+
+    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
+        if (is_unsaved(&s->lanes[i]) || i == wanted_lane)
+            err = save_lane(s, i, i == wanted_lane ? wanted : 0);
+    return err == POSTBAG_OK ? postbag__sender_save_marks(s) : err;
+}
+
+static int end_save(struct sender *s, int err)
+{
+    if (err == POSTBAG_OK)
+        return postbag__lease_commit(s->lease);
+    postbag__lease_rollback(s->lease);
+    return err;
+}
+
+static void note_all_saved(struct sender *s, int wanted_lane, int64_t wanted)
+{
+    for (int i = 0; i < POSTBAG__LANES; i++) {
+        if (is_unsaved(&s->lanes[i]) || i == wanted_lane)
+            note_saved(s, i, i == wanted_lane ? wanted : 0);
+        postbag__trial_passed(&s->trial, i, s->lanes[i].acked);
+    }
+    postbag__trial_saved(&s->trial);
+    s->unsaved_us = 0;
+}
+
+/* A mark, and during a trial an answer, must outlive what may come next. */
+static int must_sync(const struct sender *s)
+{
+    return postbag__trial_owes(&s->trial) || s->is_trying;
+}
+
 static int save_all(struct sender *s, int wanted_lane, int64_t wanted)
+{
+    int is_full = must_sync(s);
+    int64_t newest = s->newest;
+    int err = postbag__lease_begin(s->lease, is_full ? DB_FULL : DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = end_save(s, write_all(s, wanted_lane, wanted));
+    if (err != POSTBAG_OK)
+        return err;
+    if (is_full)
+        postbag__note_durable(s->shared, newest);
+    note_all_saved(s, wanted_lane, wanted);
+    postbag__sender_end_trial(s);
+    return POSTBAG_OK;
+}
+
+int postbag__sender_release(struct sender *s)
 {
     int err = postbag__lease_begin(s->lease, DB_NORMAL);
 
     if (err != POSTBAG_OK)
         return err;
-    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
-        if (is_unsaved(&s->lanes[i]) || i == wanted_lane)
-            err = save_lane(s, i, i == wanted_lane ? wanted : 0);
-    if (err != POSTBAG_OK) {
-        postbag__lease_rollback(s->lease);
-        return err;
-    }
-    err = postbag__lease_commit(s->lease);
+    err = write_all(s, -1, 0);
+    if (err == POSTBAG_OK)
+        err = postbag__trial_store_end(s->trials, s->lanes);
+    if (err == POSTBAG_OK)
+        err = postbag__lease_free(s->lease);
+    err = end_save(s, err);
     if (err != POSTBAG_OK)
         return err;
-    for (int i = 0; i < POSTBAG__LANES; i++)
-        if (is_unsaved(&s->lanes[i]) || i == wanted_lane)
-            note_saved(s, i, i == wanted_lane ? wanted : 0);
-    s->unsaved_us = 0;
+    note_all_saved(s, -1, 0);
+    postbag__lease_freed(s->lease);
     return POSTBAG_OK;
 }
 
@@ -248,9 +307,11 @@ int postbag__sender_save(struct sender *s, int64_t now_us, int force)
 {
     int due;
 
+    if (postbag__trial_owes(&s->trial))
+        return save_all(s, -1, 0);
     if (s->unsaved_us == 0)
         return POSTBAG_OK;
-    due = unsaved_rows(s) >= (int64_t)s->options.ack_batch ||
+    due = s->is_trying || unsaved_rows(s) >= (int64_t)s->options.ack_batch ||
           now_us - s->unsaved_us >= (int64_t)s->options.ack_delay_ms * 1000;
     return due || force ? save_all(s, -1, 0) : POSTBAG_OK;
 }

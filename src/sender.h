@@ -27,6 +27,7 @@
 #include "patience.h"
 #include "profile.h"
 #include "suspicion.h"
+#include "trial_store.h"
 #include "window.h"
 
 struct sender_options {
@@ -34,7 +35,7 @@ struct sender_options {
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
     uint32_t held_max_rows, held_max_bytes, held_max_per_key;
     uint32_t dead_max_rows, dead_max_bytes;
-    uint32_t skip_sync_before_send;
+    uint32_t skip_sync_before_send, stable_ms;
     uint32_t lane_share, bulk_rate, bulk_bytes_rate, pace_all;
     int notes_times; /* delivered rows are kept: say since when */
     const struct postbag_profile *profile;
@@ -49,6 +50,7 @@ struct sender {
     struct outbox_store *outbox;
     struct lost_store *lost;
     struct held_store *held;
+    struct trial_store *trials;
     struct envelope *envelope;
     struct sender_options options;
     uint8_t boot[16];
@@ -67,6 +69,8 @@ struct sender {
     int64_t retry_us;         /* the database was busy or failed: not before */
     int again;                /* a pass ended early: there is more to do now */
     struct suspicion suspicion;
+    struct trial trial;
+    int is_trying;          /* one row at a time since the start: told */
     int is_alone;           /* a suspect flies or waits: nothing beside it */
     int is_confused;        /* a PUBACK said that our packet id is in use */
     int64_t unreported;     /* rows settled and saved, for the housekeeper */
@@ -92,6 +96,9 @@ POSTBAG_CHECK int postbag__sender_load(struct sender *s);
 POSTBAG_CHECK int postbag__sender_look(struct sender *s);
 /* The lease is lost: what is known of the log is stale. */
 void postbag__sender_abandon(struct sender *s);
+/* An orderly end, nothing is in flight: save what is not saved, forget what
+ * only matters after a crash, and give the lease back. */
+POSTBAG_CHECK int postbag__sender_release(struct sender *s);
 /* A new connection; or the old one is gone (every send has settled). */
 void postbag__sender_link_up(struct sender *s, int64_t now_us);
 void postbag__sender_link_down(struct sender *s);
@@ -132,6 +139,26 @@ POSTBAG_CHECK int postbag__sender_send_held(
 POSTBAG_CHECK int postbag__sender_reserve(
     struct sender *s, int lane, int64_t seq);
 void postbag__sender_note_gain(struct sender *s);
+/* After the cursors were loaded: may the last owner have died of a message?
+ * Look whether the trial that began then is over. */
+POSTBAG_CHECK int postbag__sender_begin_trial(struct sender *s);
+void postbag__sender_end_trial(struct sender *s);
+/* This row of a lane, or held one, is sent next: write its mark, if it must
+ * have one. */
+POSTBAG_CHECK int postbag__sender_mark(
+    struct sender *s, int which, int64_t seq, int deaths);
+/* A row of the log: OK, or FATE_ENDED: it ended the process too often, and is
+ * set aside. */
+POSTBAG_CHECK int postbag__sender_weigh(
+    struct sender *s, int lane, struct entry *e);
+/* A held row: OK, or FATE_GONE: it is dead now.  deaths_out: of the process,
+ * with it in flight. */
+POSTBAG_CHECK int postbag__sender_weigh_held(
+    struct sender *s, const struct row *row, int *deaths_out);
+/* May one that is suspect of it go now, if alone? */
+int postbag__sender_may_try_killer(const struct sender *s, int64_t now_us);
+/* The marks' part of a save, in its transaction. */
+POSTBAG_CHECK int postbag__sender_save_marks(struct sender *s);
 /* The window is meant to be: Receive Maximum, isolation. */
 uint32_t postbag__sender_full_window(const struct sender *s);
 /* Is there room for one more row of this lane, should it have to be held? */

@@ -72,13 +72,13 @@ static int wait_for_pace(struct sender *s, const struct turn *t, uint32_t bytes)
 /* What is freed is kept for the one whose turn it is: else small messages
  * would keep a large one out for ever. */
 static int may_leave(
-    struct sender *s, const struct turn *t, uint32_t bytes, int is_suspect)
+    struct sender *s, const struct turn *t, uint32_t bytes, int is_alone)
 {
     int fate = wait_for_pace(s, t, bytes);
 
     if (fate != FATE_GO_ON)
         return fate;
-    if (is_suspect)
+    if (is_alone)
         s->is_alone = 1; /* what is in flight comes to its end first */
     return has_room(s, t, bytes) ? FATE_GO_ON : FATE_OVER;
 }
@@ -215,6 +215,7 @@ static int is_for_later(struct sender *s, const struct turn *t, int err)
 static int send_fetched(struct sender *s, const struct turn *t, struct entry *e,
     const struct row *row)
 {
+    struct lane *l = &s->lanes[t->lane];
     int err;
 
     if (is_over(s, t, row)) {
@@ -223,9 +224,16 @@ static int send_fetched(struct sender *s, const struct turn *t, struct entry *e,
             return err;
         return e->state == ENTRY_SETTLED ? FATE_ENDED : FATE_GO_ON;
     }
-    err = send_row(s, t, row, 0);
+    err = postbag__sender_mark(
+        s, t->lane, e->seq, postbag__trial_deaths(&s->trial, t->lane, e->seq));
+    if (err == POSTBAG_OK)
+        err = make_durable(s, e->seq);
+    if (err == POSTBAG_OK)
+        err = send_row(s, t, row, 0);
     if (err == POSTBAG_OK) {
         e->state = ENTRY_FLYING;
+        if (e->seq > l->sent)
+            l->sent = e->seq;
         s->is_alone = 0;
         return FATE_SENT;
     }
@@ -241,10 +249,8 @@ static int send_fetched(struct sender *s, const struct turn *t, struct entry *e,
 static int send_entry(struct sender *s, const struct turn *t, struct entry *e)
 {
     struct row row;
-    int err = make_durable(s, e->seq);
+    int err = postbag__outbox_fetch(s->outbox, e->seq, &s->row_arena, &row);
 
-    if (err == POSTBAG_OK)
-        err = postbag__outbox_fetch(s->outbox, e->seq, &s->row_arena, &row);
     if (err == POSTBAG_ENOTFOUND) {
         postbag__log_fault(s->log, POSTBAG_LOG_ERROR,
             "a pending row was deleted", &s->db->fault);
@@ -289,28 +295,48 @@ int postbag__sender_send(
     err = postbag__sender_reserve(s, t->lane, e->seq);
     if (err == POSTBAG_OK)
         err = join_held(s, t, e);
+    if (err == POSTBAG_OK)
+        err = postbag__sender_weigh(s, t->lane, e);
     return err == POSTBAG_OK ? send_entry(s, t, e) : err;
 }
 
 /* ---- a held row that is due ---- */
 
+/* What may end the connection, or the process. */
+static int may_try(
+    const struct sender *s, const struct turn *t, int is_suspect, int deaths)
+{
+    if (is_suspect && !postbag__sender_may_try_suspect(s))
+        return 0;
+    return !postbag__trial_is_suspect(deaths) ||
+           postbag__sender_may_try_killer(s, t->now_us);
+}
+
 static int send_due(
     struct sender *s, const struct turn *t, const struct row *row)
 {
     int is_suspect = postbag__held_is_suspect(s->held, row->seq);
+    int deaths = 0;
+    int is_alone;
     int fate;
     int err;
 
     if (is_suspect < 0)
         return is_suspect;
-    if (is_suspect && !postbag__sender_may_try_suspect(s))
+    fate = postbag__sender_weigh_held(s, row, &deaths);
+    if (fate != POSTBAG_OK)
+        return fate;
+    if (!may_try(s, t, is_suspect, deaths))
         return FATE_GO_ON;
-    fate = may_leave(s, t, postbag__row_bytes(row), is_suspect);
+    is_alone = is_suspect || postbag__trial_is_alone(deaths);
+    fate = may_leave(s, t, postbag__row_bytes(row), is_alone);
     if (fate != FATE_GO_ON)
         return fate;
-    err = send_row(s, t, row, 1);
+    err = postbag__sender_mark(s, TRIAL_HELD, row->seq, deaths);
+    if (err == POSTBAG_OK)
+        err = send_row(s, t, row, 1);
     if (err == POSTBAG_OK) {
-        s->is_alone = is_suspect;
+        s->is_alone = is_alone;
         return FATE_SENT;
     }
     if (is_for_later(s, t, err))

@@ -82,6 +82,7 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
         .attempts = strcmp(state, "behind") != 0 && !is_suspect,
         .due = strcmp(state, "retry") == 0 ? &due : NULL,
         .error = error,
+        .deaths = postbag__trial_deaths(&s->trial, lane, e->seq),
     };
     int err = postbag__lease_begin(
         s->lease, is_dead || is_suspect ? DB_FULL : DB_NORMAL);
@@ -277,9 +278,11 @@ int postbag__sender_settle(
     slot = *taken;
     postbag__window_give_back(&s->window, taken);
     postbag__patience_restart(&s->patience, now_us);
-    if (letter->err == POSTBAG_OK || letter->err == POSTBAG_EREFUSED)
+    if (letter->err == POSTBAG_OK || letter->err == POSTBAG_EREFUSED) {
         postbag__suspicion_answered(&s->suspicion);
-    else
+        postbag__trial_answered(
+            &s->trial, slot.is_held ? TRIAL_HELD : slot.lane, slot.seq);
+    } else
         postbag__suspicion_lost(&s->suspicion, slot.seq);
     if (letter->err == POSTBAG_OK)
         note_puback(s);

@@ -33,7 +33,7 @@ static int postpone(struct sender *s, int64_t seq)
     return err == POSTBAG_OK ? postbag__sender_look(s) : err;
 }
 
-static int set_row_aside(struct sender *s, int64_t seq)
+static int suspect(struct sender *s, int64_t seq)
 {
     for (int i = 0; i < POSTBAG__LANES; i++) {
         struct entry *e = postbag__lane_find(&s->lanes[i], seq);
@@ -42,6 +42,16 @@ static int set_row_aside(struct sender *s, int64_t seq)
             return postbag__sender_hold(s, i, e, "retry", set_aside);
     }
     return postpone(s, seq); /* a held row that others had not killed */
+}
+
+static int set_row_aside(struct sender *s, int64_t seq)
+{
+    int err = suspect(s, seq);
+
+    if (err == POSTBAG_OK)
+        postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "message %lld is set aside: %s", (long long)seq, set_aside);
+    return err;
 }
 
 static int bury(struct sender *s, int64_t seq)
@@ -60,6 +70,7 @@ int postbag__sender_judge(struct sender *s, int is_blamed)
     struct suspicion *suspicion = &s->suspicion;
     int is_suspect = 0;
 
+    postbag__trial_lost(&s->trial);
     if (suspicion->lost == 1)
         is_suspect = postbag__held_is_suspect(s->held, suspicion->last);
     if (is_suspect < 0)

@@ -63,7 +63,8 @@
     X(U32, retry_cap_ms, 300000, 10, 86400000, "ms", \
         "backoff of a refused message: highest ceiling") \
     X(U32, max_attempts, 12, 1, 1000000, "attempts", \
-        "a refused message is dead after so many") \
+        "a refused message is dead after so many; so is a suspect that ended " \
+        "the process so often") \
     X(U32, held_max_rows, 10000, 1, 100000000, "messages", \
         "at so many refused messages, with those that wait behind them, new " \
         "ones wait in the log; bulk stops at seven eighths") \

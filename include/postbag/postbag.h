@@ -402,8 +402,11 @@ POSTBAG_API void postbag_reconnect(struct postbag *p);
 
 /**
  * Take no new rows, wait for the PUBACKs of what is in flight, save the
- * cursor, disconnect, end the threads.  What is not acknowledged in time is
- * sent again, with the same id, after the next start.
+ * cursor, disconnect, give the destination back so that a relay that stands
+ * by takes over at once, end the threads.  What is not acknowledged in time is
+ * sent again, with the same id, after the next start.  A relay that ends
+ * without it counts as crashed: of messages that may be the reason the next
+ * one is careful.
  * @param grace_ms  longest wait for PUBACKs
  * @return POSTBAG_OK, EAGAIN (rows were still in flight)
  * Thread: the one that opened.  Blocks: grace_ms and a little more; also for

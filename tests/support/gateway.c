@@ -12,6 +12,7 @@
  *   gap_us=N    wait so long between two of them
  *   no_put=1    without the messages
  *   sync=NAME   synchronous of its own connection (FULL)
+ *   deadly=T    crash when a message of topic T is handed to the transport
  *   commands=F  subscribe to the filter F; a command adds a row to table
  *               effect, and is answered if it names a response topic
  *
@@ -39,7 +40,7 @@ struct gateway {
     struct postbag_paho_config paho;
     struct {
         uint32_t work, gap_us, no_put;
-        const char *sync, *commands;
+        const char *sync, *commands, *deadly;
     } own;
     struct postbag *postbag;
     sqlite3 *db;
@@ -59,6 +60,7 @@ static const struct word_option own_words[] = {
     OWN(no_put, 0),
     OWN(sync, 1),
     OWN(commands, 1),
+    OWN(deadly, 1),
     {NULL, 0, 0},
 };
 
@@ -128,6 +130,31 @@ static enum postbag_outcome handle(
     return POSTBAG_DONE;
 }
 
+/* ---- a message that kills ---------------------------------------------- */
+
+static const struct postbag_transport_ops *real_ops;
+static struct postbag_transport_ops deadly_ops;
+static const char *deadly_topic;
+
+static int send_or_die(
+    struct postbag_transport *t, const struct postbag_frame *f, uint32_t token)
+{
+    if (strcmp(f->topic, deadly_topic) == 0)
+        (void)raise(SIGKILL);
+    return real_ops->send(t, f, token);
+}
+
+static void make_deadly(struct gateway *g)
+{
+    struct postbag_transport *t = g->engine.transport;
+
+    deadly_topic = g->own.deadly;
+    real_ops = t->ops;
+    deadly_ops = *t->ops;
+    deadly_ops.send = send_or_die;
+    t->ops = &deadly_ops;
+}
+
 /* ---- start and end ----------------------------------------------------- */
 
 static void open_engine(struct gateway *g)
@@ -142,6 +169,8 @@ static void open_engine(struct gateway *g)
     g->engine.log = log_line;
     if (postbag_paho_new(&g->engine.transport, &g->paho, &why) != POSTBAG_OK)
         die("transport: %s", why.text);
+    if (g->own.deadly != NULL)
+        make_deadly(g);
     if (g->own.commands != NULL &&
         postbag_paho_new(&g->engine.inbound, &in, &why) != POSTBAG_OK)
         die("inbound transport: %s", why.text);

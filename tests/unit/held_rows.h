@@ -39,8 +39,8 @@ static inline void hold(struct world *w, const char *dest, int seq,
 {
     sql_run(w->t.app,
         "INSERT INTO outbox_held(dest, seq, state, attempts, due_boot, due_ms,"
-        " dead_ms, error, id, topic, payload, key, priority, retain,"
-        " created_ms) VALUES ('%s', %d, '%s', 5, zeroblob(16), 9, 8, 'why',"
+        " dead_ms, deaths, error, id, topic, payload, key, priority, retain,"
+        " created_ms) VALUES ('%s', %d, '%s', 5, zeroblob(16), 9, 8, 17, 'why',"
         " CAST(replace(hex(zeroblob(8)), '0', char(%d)) AS BLOB), 't', 'xyz', "
         "nullif('%s', ''), %d, 0, 1)",
         dest, seq, state, seq, key, priority);

@@ -24,9 +24,9 @@ static void test_requeue_one_is_due_at_once_as_if_new(void **state)
     assert_int_equal(requeue(w, "main", 2, NULL), 1);
     assert_string_equal(states(w), "1|dead 2|retry");
     assert_string_equal(
-        sql_text(w->t.app, "SELECT attempts, due_boot, due_ms, dead_ms"
+        sql_text(w->t.app, "SELECT attempts, due_boot, due_ms, dead_ms, deaths"
                            " FROM outbox_held WHERE seq = 2"),
-        "0|NULL|NULL|NULL");
+        "0|NULL|NULL|NULL|0");
 }
 
 static void test_requeue_by_id_does_not_look_at_seq(void **state)

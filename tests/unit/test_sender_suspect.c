@@ -76,6 +76,7 @@ static void test_suspect_one_that_kills_the_link_is_set_aside_then_dead(
     relay_put(r, "z", 5);
     serve_until_held(r, "bad");
     assert_string_equal(held(b), "bad retry 0, next behind 0");
+    assert_has(r->log, "message 3 is set aside: suspect: the link died");
     assert_int_equal(
         sql_get(b->w.t.app, "SELECT error LIKE 'suspect: the"
                             " link died 3 times%%'"

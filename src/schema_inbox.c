@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Floor 2.  The tables of the inbox, version 1. */
+#include "schema.h"
+
+static const char *const inbox_tables[] = {
+    "CREATE TABLE inbox("
+    " arrival INTEGER PRIMARY KEY,"
+    " consumer TEXT NOT NULL, source TEXT NOT NULL DEFAULT '',"
+    " id ANY NOT NULL, content_hash BLOB, seen INTEGER NOT NULL DEFAULT 1,"
+    " state TEXT NOT NULL DEFAULT 'due'"
+    "  CHECK (state IN ('due', 'deferred', 'done', 'dead')),"
+    " topic TEXT, payload ANY, content_type TEXT, key TEXT,"
+    " key_version INTEGER, response_topic TEXT, correlation_data BLOB,"
+    " headers TEXT, expires_ms INTEGER,"
+    " attempts INTEGER NOT NULL DEFAULT 0, due_boot BLOB, due_ms INTEGER,"
+    " error TEXT, result ANY, received_ms INTEGER NOT NULL,"
+    " boot BLOB, mono_ms INTEGER, processed_ms INTEGER,"
+    " UNIQUE(consumer, source, id)) STRICT",
+    "CREATE INDEX inbox_due ON inbox(consumer, arrival)"
+    " WHERE state IN ('due', 'deferred')",
+    "CREATE TABLE inbox_key("
+    " consumer TEXT NOT NULL, key TEXT NOT NULL,"
+    " last_version INTEGER NOT NULL,"
+    " PRIMARY KEY(consumer, key)) STRICT, WITHOUT ROWID",
+};
+
+int postbag__schema_create_inbox(struct db *db)
+{
+    int err = POSTBAG_OK;
+
+    for (size_t i = 0; i < sizeof(inbox_tables) / sizeof(inbox_tables[0]); i++)
+        if (err == POSTBAG_OK)
+            err = postbag__exec(db, inbox_tables[i]);
+    return err;
+}
