@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "postbag/port.h"
 #include "postbag/postbag.h"
 
 /*
@@ -14,5 +15,11 @@
  *         struct_size was not set.
  */
 POSTBAG_CHECK int postbag__adopt(void *to, size_t size, const void *from);
+
+/* Does a port have this OPTIONAL member, which older ones end before? */
+#define POSTBAG__PORT_HAS(p, member) \
+    ((p)->struct_size >= \
+            offsetof(struct postbag_port, member) + sizeof((p)->member) && \
+        (p)->member != NULL)
 
 #endif

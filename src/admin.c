@@ -62,7 +62,8 @@ int postbag_admin_init(const struct postbag_admin_config *config,
             err == POSTBAG_ESTORAGE ? "a network file system cannot hold an"
                                       " outbox"
                                     : "the file system cannot be looked at");
-    err = postbag__db_open(&db, c.db_path, DB_CREATE, DB_FULL, c.busy_ms);
+    err = postbag__db_open_backed(
+        &db, c.port, c.db_path, DB_CREATE, DB_FULL, c.busy_ms);
     if (err == POSTBAG_OK)
         err = postbag__schema_ensure(&db, max_payload);
     postbag__db_close(&db);
@@ -76,8 +77,8 @@ static int open_db(
 
     if (err != POSTBAG_OK)
         return postbag__fail(&a->db.fault, err, "the port has no boot id");
-    err = postbag__db_open(&a->db, c->db_path, c->writable ? DB_WRITE : DB_READ,
-        DB_FULL, c->busy_ms);
+    err = postbag__db_open_backed(&a->db, c->port, c->db_path,
+        c->writable ? DB_WRITE : DB_READ, DB_FULL, c->busy_ms);
     return err == POSTBAG_OK ? postbag__schema_check(&a->db) : err;
 }
 

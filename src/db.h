@@ -15,6 +15,7 @@
 #include "postbag/postbag.h"
 
 struct sqlite3_stmt;
+struct postbag_port;
 
 /* How durable a commit is: SQLite's `synchronous` in WAL mode. */
 enum db_sync {
@@ -47,6 +48,11 @@ enum db_open_mode { DB_READ, DB_WRITE, DB_CREATE, DB_ALONE, DB_SCRATCH };
  * autocheckpoint, small cache.  A closed struct db is fine for close. */
 POSTBAG_CHECK int postbag__db_open(struct db *db, const char *path,
     enum db_open_mode mode, enum db_sync sync, uint32_t busy_ms);
+/* The same for the first connection of a process, with room on the disk for
+ * what SQLite maps: see postbag__shm_back. */
+POSTBAG_CHECK int postbag__db_open_backed(struct db *db,
+    const struct postbag_port *port, const char *path, enum db_open_mode mode,
+    enum db_sync sync, uint32_t busy_ms);
 void postbag__db_close(struct db *db);
 
 /* Absolute path of the file, symbolic links resolved; borrowed until close. */
@@ -140,8 +146,17 @@ POSTBAG_CHECK int postbag__wal_frames(struct db *db, int64_t *out);
 /* Moves when another connection commits; *out is only to be compared. */
 POSTBAG_CHECK int postbag__data_version(struct stmt *pragma, int64_t *out);
 
-/* Between the parts of this file's implementation (db*.c): record in db->fault
- * what SQLite's rc means, and return our error; OK for OK, ROW and DONE. */
+/* Give the -shm file its blocks, for a WAL of so many frames: no write of
+ * SQLite's to it will raise SIGBUS for want of room.  ENOSPC: there is none. */
+POSTBAG_CHECK int postbag__shm_back(
+    struct db *db, const struct postbag_port *port, int64_t frames);
+
+/* Between the parts of this file's implementation (db*.c).  shm_forget: undo
+ * shm_back if SQLite did not come to use it.  says_wal: is the database in WAL
+ * mode, by its header?  db_fault: record in db->fault what
+ * SQLite's rc means, and return our error; OK for OK, ROW and DONE. */
+void postbag__shm_forget(struct db *db);
+int postbag__db_says_wal(struct db *db);
 int postbag__db_fault(struct db *db, int rc);
 
 /* Deny BEGIN, COMMIT, ROLLBACK, SAVEPOINT and ATTACH while *denied is not 0,

@@ -2,6 +2,7 @@
 /* Floor 1.  What SQLite's result codes mean to us.  Any thread. */
 #include "db.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@ static int error_of(int extended, const char *text)
 {
     if (extended == SQLITE_IOERR_NOMEM)
         return POSTBAG_ENOMEM;
+    if (extended == SQLITE_IOERR_SHMSIZE)
+        return POSTBAG_ENOSPC;
     switch (extended & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -56,6 +59,16 @@ static int error_of(int extended, const char *text)
     }
 }
 
+/* Was it for want of room (a quota's end, say), though SQLite names it by what
+ * it tried?  A failed sync leaves open what is on the disk: that stays EIO. */
+static int is_out_of_room(struct db *db, int extended)
+{
+    int cause = db->handle == NULL ? 0 : sqlite3_system_errno(db->handle);
+
+    return extended != SQLITE_IOERR_FSYNC &&
+           (cause == ENOSPC || cause == EDQUOT);
+}
+
 /* Record what the connection just ran into. */
 int postbag__db_fault(struct db *db, int rc)
 {
@@ -73,6 +86,10 @@ int postbag__db_fault(struct db *db, int rc)
         }
     }
     err = error_of(extended, text);
+    if (err == POSTBAG_EIO && is_out_of_room(db, extended)) {
+        err = POSTBAG_ENOSPC;
+        text = "storage is full, or a quota of it";
+    }
     /* of our triggers: who reads a fault knows whose it is */
     if (strncmp(text, ours, strlen(ours)) == 0)
         text += strlen(ours);

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "abi.h"
 #include "error.h"
+#include "postbag/port.h"
 
 enum { SQLITE_FLOOR = 3037000 };
 
@@ -122,7 +124,18 @@ static int is_foreign(struct db *db, enum db_open_mode mode, int *out)
     return err;
 }
 
-static int configure(struct db *db, enum db_open_mode mode, enum db_sync sync)
+/* A database that becomes one with a WAL gets the room for it before. */
+static int enter_wal(struct db *db, const struct postbag_port *port)
+{
+    int err = POSTBAG_OK;
+
+    if (port != NULL && !postbag__db_says_wal(db))
+        err = postbag__shm_back(db, port, 0);
+    return err == POSTBAG_OK ? set_wal(db) : err;
+}
+
+static int configure(struct db *db, const struct postbag_port *port,
+    enum db_open_mode mode, enum db_sync sync)
 {
     int persist = 1;
     int foreign = 0;
@@ -136,6 +149,9 @@ static int configure(struct db *db, enum db_open_mode mode, enum db_sync sync)
        share of, and keeps it */
     err = mode == DB_ALONE ? postbag__exec(db, "PRAGMA locking_mode=EXCLUSIVE")
                            : POSTBAG_OK;
+    /* before the first read, which may have to make the index anew */
+    if (err == POSTBAG_OK && port != NULL && postbag__db_says_wal(db))
+        err = postbag__shm_back(db, port, 0);
     if (err == POSTBAG_OK)
         err = postbag__exec(db, "PRAGMA trusted_schema=OFF;"
                                 "PRAGMA cache_size=-64;"
@@ -152,7 +168,7 @@ static int configure(struct db *db, enum db_open_mode mode, enum db_sync sync)
     err = is_foreign(db, mode, &foreign);
     if (err != POSTBAG_OK || foreign)
         return err;
-    err = set_wal(db);
+    err = enter_wal(db, port);
     if (err == POSTBAG_OK)
         err = postbag__exec(db, "PRAGMA secure_delete=FAST");
     if (err == POSTBAG_OK)
@@ -165,8 +181,36 @@ static int configure(struct db *db, enum db_open_mode mode, enum db_sync sync)
     return err;
 }
 
-int postbag__db_open(struct db *db, const char *path, enum db_open_mode mode,
-    enum db_sync sync, uint32_t busy_ms)
+/* SQLite cannot tell a file that it may not make from one that it cannot make
+ * for want of an inode. */
+static int explain(
+    struct db *db, const struct postbag_port *port, const char *path, int err)
+{
+    struct postbag_room room;
+
+    if (err != POSTBAG_EIO || !POSTBAG__PORT_HAS(port, room) ||
+        port->room(port->ctx, path, &room) != POSTBAG_OK ||
+        room.free_files != 0)
+        return err;
+    return postbag__fail(&db->fault, POSTBAG_ENOSPC,
+        "storage is full: no inode is left for another file");
+}
+
+/* For a connection that could not be opened. */
+static int give_up(
+    struct db *db, const struct postbag_port *port, const char *path, int err)
+{
+    if (port != NULL) {
+        postbag__shm_forget(db);
+        err = explain(db, port, path, err);
+    }
+    postbag__db_close(db);
+    return err;
+}
+
+int postbag__db_open_backed(struct db *db, const struct postbag_port *port,
+    const char *path, enum db_open_mode mode, enum db_sync sync,
+    uint32_t busy_ms)
 {
     static const int flags[] = {
         [DB_READ] = SQLITE_OPEN_READONLY,
@@ -189,10 +233,14 @@ int postbag__db_open(struct db *db, const char *path, enum db_open_mode mode,
         path, &db->handle, flags[mode] | SQLITE_OPEN_NOMUTEX, NULL);
     err = postbag__db_fault(db, rc);
     if (err == POSTBAG_OK)
-        err = configure(db, mode, sync);
-    if (err != POSTBAG_OK)
-        postbag__db_close(db);
-    return err;
+        err = configure(db, port, mode, sync);
+    return err == POSTBAG_OK ? err : give_up(db, port, path, err);
+}
+
+int postbag__db_open(struct db *db, const char *path, enum db_open_mode mode,
+    enum db_sync sync, uint32_t busy_ms)
+{
+    return postbag__db_open_backed(db, NULL, path, mode, sync, busy_ms);
 }
 
 void postbag__db_close(struct db *db)

@@ -224,8 +224,8 @@ static int open_database(struct engine *e)
         return postbag__fail(&e->db.fault, err,
             "%s is on a network file system, or its folder is missing: %s",
             c->db_path, postbag_error_text(err));
-    err = postbag__db_open(
-        &e->db, c->db_path, DB_CREATE, DB_NORMAL, OPEN_BUSY_MS);
+    err = postbag__db_open_backed(
+        &e->db, e->port, c->db_path, DB_CREATE, DB_NORMAL, OPEN_BUSY_MS);
     if (err == POSTBAG_OK)
         err = postbag__schema_ensure(&e->db, c->max_payload);
     if (err == POSTBAG_OK)

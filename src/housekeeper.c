@@ -17,6 +17,8 @@ enum {
     PURGE_ROWS = 256,
     INBOX_EVERY_US = 10 * 1000 * 1000,
     INBOX_ROWS = 64,
+    SHM_FRAMES = 4062, /* what the -shm file has room for at open */
+    SHM_AHEAD_FRAMES = 2000,
     CHECKPOINT_TRIES = 50, /* of microseconds each */
     LOCK_WAIT_MS = 20      /* when the WAL is far too long */
 };
@@ -40,6 +42,7 @@ int postbag__housekeeper_open(struct housekeeper *h, struct db *db,
 
     memset(h, 0, sizeof(*h));
     h->db = db;
+    h->shm_frames = SHM_FRAMES;
     h->shared = shared;
     h->log = log;
     h->options = *options;
@@ -184,10 +187,27 @@ static int is_due(const struct housekeeper *h)
            (!h->is_sound && !h->is_pinned);
 }
 
+/* The -shm file grows with the WAL, and must not meet a full disk; the first
+ * of its pieces was made sure of at open. */
+static int back_shm(struct housekeeper *h)
+{
+    int err;
+
+    if (h->frames + SHM_AHEAD_FRAMES <= h->shm_frames)
+        return POSTBAG_OK;
+    err = postbag__shm_back(
+        h->db, h->shared->port, h->frames + 2 * SHM_AHEAD_FRAMES);
+    if (err == POSTBAG_OK)
+        h->shm_frames = h->frames + 2 * SHM_AHEAD_FRAMES;
+    return err;
+}
+
 static int look_at_wal(struct housekeeper *h, int64_t now_us)
 {
     int err = postbag__wal_frames(h->db, &h->frames);
 
+    if (err == POSTBAG_OK)
+        err = back_shm(h);
     if (err != POSTBAG_OK || now_us < h->checkpoint_us)
         return err;
     h->checkpoint_us = 0;

@@ -35,6 +35,7 @@ struct housekeeper {
     int is_sound;          /* this SQLite has no WAL-reset bug */
     int is_pinned;         /* own holds a read transaction */
     int64_t frames;        /* in the WAL when last looked at */
+    int64_t shm_frames;    /* that the -shm file has room for */
     int64_t look_us;       /* contend for the lock, or look at the WAL again */
     int64_t checkpoint_us; /* not before, after a failure */
     int64_t purge_us;      /* purge again */

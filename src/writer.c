@@ -59,6 +59,8 @@ int postbag__writer_open(struct postbag_writer **out, struct sqlite3 *handle,
     w->begin_timeout_ms = BEGIN_TIMEOUT_MS;
     err = postbag__db_borrow(&w->db, handle);
     if (err == POSTBAG_OK)
+        err = postbag__shm_back(&w->db, port, 0);
+    if (err == POSTBAG_OK)
         err = postbag__schema_check(&w->db);
     if (err == POSTBAG_OK)
         err = prepare_all(w);

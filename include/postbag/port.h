@@ -30,6 +30,12 @@ enum postbag_wake_reason {
     POSTBAG_FILE_CHANGED = 2 /* a watched file was written, or may have been */
 };
 
+struct postbag_room {
+    int64_t free_bytes;
+    int64_t size_bytes; /* of the whole file system */
+    int64_t free_files; /* that can still be made (inodes); -1: no limit */
+};
+
 struct postbag_port {
     size_t struct_size;
     void *ctx;
@@ -102,6 +108,15 @@ struct postbag_port {
     int (*file_id)(void *ctx, const char *path, uint64_t *out);
     /* OPTIONAL.  Tests stop the process at named points. */
     void (*hook)(void *ctx, const char *point);
+    /* OPTIONAL.  len bytes of a file are mapped at `at`, shared, from the
+       beginning of a page.  See that each of these pages has its blocks on the
+       disk, with what stands in them unchanged, while others write to them.
+       POSTBAG_ENOSPC: there is no room, and a write to one may end the process
+       (SIGBUS). */
+    int (*reserve_pages)(void *ctx, volatile void *at, size_t len);
+    /* OPTIONAL.  What is left on the file system that holds the file at path,
+       or would, for a process without privileges. */
+    int (*room)(void *ctx, const char *path, struct postbag_room *out);
 };
 
 #ifdef __cplusplus

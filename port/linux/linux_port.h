@@ -66,6 +66,12 @@ int postbag__linux_file_id(void *ctx, const char *path, uint64_t *out);
 /* storage.c */
 int postbag__linux_storage_check(void *ctx, const char *path);
 
+/* pages.c */
+int postbag__linux_reserve_pages(void *ctx, volatile void *at, size_t len);
+
+/* room.c */
+int postbag__linux_room(void *ctx, const char *path, struct postbag_room *out);
+
 /* The error of ours for an errno that a call on files left. */
 static inline int postbag__linux_error(int errnum)
 {

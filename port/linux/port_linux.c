@@ -29,6 +29,8 @@ static const struct postbag_port linux_port = {
     .read_file = postbag__linux_read_file,
     .machine_id = postbag__linux_machine_id,
     .file_id = postbag__linux_file_id,
+    .reserve_pages = postbag__linux_reserve_pages,
+    .room = postbag__linux_room,
 };
 
 const struct postbag_port *postbag_linux_port(void)

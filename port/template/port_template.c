@@ -184,7 +184,11 @@ static int storage_check(void *ctx, const char *path)
    read_file     without one of these three a database that was copied, or an
    machine_id    older one that was put back, is not noticed
    file_id
-   hook          for tests that stop the process at named points */
+   hook          for tests that stop the process at named points
+   reserve_pages without it a full disk can end the process (SIGBUS) on file
+                 systems with blocks below 4 KiB
+   room          without it option min_free_bytes and the figures of the file
+                 system are not there */
 static const struct postbag_port template_port = {
     .struct_size = sizeof(template_port),
     /* FILL: .ctx, if your functions need something; they all get it */

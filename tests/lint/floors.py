@@ -25,6 +25,7 @@ SAME_FLOOR = {
     "db_open": ["db"],
     "replay_store": ["requeue_store"],
     "envelope_json": ["envelope"],
+    "db_shm": ["db"],
     "db_wal": ["db"],
     "link_note": ["link"],
     "schema_inbox": ["schema"],
@@ -43,7 +44,8 @@ SAME_FLOOR = {
 }
 
 # Which files see SQLite's header, and which its codes.
-SQLITE_HEADER = ["src/db.c", "src/db_codes.c", "src/db_open.c", "src/db_wal.c"]
+SQLITE_HEADER = ["src/db.c", "src/db_codes.c", "src/db_open.c", "src/db_shm.c",
+                 "src/db_wal.c"]
 SQLITE_CODES = SQLITE_HEADER
 
 # Which file calls a transport's send, on the engine's thread.

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The contract of lock_file, replace_file, read_file, machine_id, file_id and
- * storage_check. */
+/* The contract of lock_file, replace_file, read_file, machine_id, file_id,
+ * storage_check, reserve_pages and room. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -344,6 +345,84 @@ static void test_storage_folder_missing_is_another_error(void **state)
     assert_int_not_equal(err, POSTBAG_ESTORAGE);
 }
 
+/* ---- reserve_pages, room ------------------------------------------------ */
+
+/* A file of so many bytes, mapped over so many. */
+static char *map(const char *path, off_t bytes, size_t len)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *at;
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, bytes), 0);
+    at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    (void)close(fd);
+    assert_true(at != MAP_FAILED);
+    return at;
+}
+
+static void test_pages_reserved_have_blocks_and_are_unchanged(void **state)
+{
+    const char *path = in_folder(*state, "mapped");
+    const size_t len = 8 * (size_t)sysconf(_SC_PAGESIZE);
+    struct stat st;
+    char *at;
+
+    if (!port->reserve_pages)
+        skip();
+    at = map(path, (off_t)len, len);
+    at[len / 2] = 'x';
+    assert_int_equal(port->reserve_pages(port->ctx, at, len), POSTBAG_OK);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(at[i], i == len / 2 ? 'x' : 0);
+    assert_int_equal(munmap(at, len), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_blocks * 512 >= (off_t)len);
+}
+
+/* Behind the file's end is no page at all, which is all the same: a write
+   there would be a SIGBUS. */
+static void test_pages_that_cannot_be_had_are_no_space(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *at;
+
+    if (!port->reserve_pages)
+        skip();
+    at = map(in_folder(*state, "mapped"), (off_t)page, 3 * page);
+    assert_int_equal(port->reserve_pages(port->ctx, at, page), POSTBAG_OK);
+    assert_int_equal(
+        port->reserve_pages(port->ctx, at, 3 * page), POSTBAG_ENOSPC);
+    assert_int_equal(munmap(at, 3 * page), 0);
+}
+
+static void test_room_is_told_for_files_that_are_or_will_be(void **state)
+{
+    const char *path = in_folder(*state, "app.db");
+    struct postbag_room before;
+    struct postbag_room after;
+
+    if (!port->room)
+        skip();
+    assert_int_equal(port->room(port->ctx, path, &before), POSTBAG_OK);
+    assert_true(before.free_bytes > 0);
+    assert_true(before.size_bytes > before.free_bytes);
+    assert_true(before.free_files == -1 || before.free_files > 0);
+    write_file(path, "x");
+    assert_int_equal(port->room(port->ctx, path, &after), POSTBAG_OK);
+    assert_int_equal(after.size_bytes, before.size_bytes);
+}
+
+static void test_room_folder_missing_is_an_error(void **state)
+{
+    struct postbag_room room;
+
+    if (!port->room)
+        skip();
+    assert_true(
+        port->room(port->ctx, in_folder(*state, "none/app.db"), &room) < 0);
+}
+
 int run_file_contract(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +443,10 @@ int run_file_contract(void)
         cmocka_unit_test(test_machine_id_lasts),
         TEST_IN_FOLDER(test_storage_local_folder_is_fine),
         TEST_IN_FOLDER(test_storage_folder_missing_is_another_error),
+        TEST_IN_FOLDER(test_pages_reserved_have_blocks_and_are_unchanged),
+        TEST_IN_FOLDER(test_pages_that_cannot_be_had_are_no_space),
+        TEST_IN_FOLDER(test_room_is_told_for_files_that_are_or_will_be),
+        TEST_IN_FOLDER(test_room_folder_missing_is_an_error),
     };
 
     return cmocka_run_group_tests_name("port: files", tests, NULL, NULL);

@@ -11,6 +11,8 @@
  *               one message (payload: the row's n; key: one of four)
  *   gap_us=N    wait so long between two of them
  *   no_put=1    without the messages
+ *   tolerate=1  say "refused N NAME", the error's, where a transaction fails;
+ *               else it ends the firmware
  *   sync=NAME   synchronous of its own connection (FULL)
  *   deadly=T    crash when a message of topic T is handed to the transport
  *   commands=F  subscribe to the filter F; a command adds a row to table
@@ -39,7 +41,7 @@ struct gateway {
     struct postbag_config engine;
     struct postbag_paho_config paho;
     struct {
-        uint32_t work, gap_us, no_put;
+        uint32_t work, gap_us, no_put, tolerate;
         const char *sync, *commands, *deadly;
     } own;
     struct postbag *postbag;
@@ -58,6 +60,7 @@ static const struct word_option own_words[] = {
     OWN(work, 0),
     OWN(gap_us, 0),
     OWN(no_put, 0),
+    OWN(tolerate, 0),
     OWN(sync, 1),
     OWN(commands, 1),
     OWN(deadly, 1),
@@ -260,7 +263,7 @@ static long last_n(struct gateway *g)
     return n;
 }
 
-static void put(struct gateway *g, long n, const struct postbag_id *id)
+static int put(struct gateway *g, long n, const struct postbag_id *id)
 {
     char payload[24];
     char key[8];
@@ -273,33 +276,38 @@ static void put(struct gateway *g, long n, const struct postbag_id *id)
 
     m.payload_len = (size_t)snprintf(payload, sizeof(payload), "%ld", n);
     (void)snprintf(key, sizeof(key), "k%ld", n % KEYS);
-    if (postbag_put(g->writer, &m, NULL) != POSTBAG_OK)
-        die("put: %s", postbag_writer_fault(g->writer)->text);
+    return postbag_put(g->writer, &m, NULL);
 }
 
-static void add_state(struct gateway *g, long n, const struct postbag_id *id)
+/* 0, or SQLite's error. */
+static int add_state(struct gateway *g, long n, const struct postbag_id *id)
 {
     sqlite3_bind_int64(g->insert, 1, n);
     sqlite3_bind_blob(g->insert, 2, id->b, sizeof(id->b), SQLITE_STATIC);
-    if (sqlite3_step(g->insert) != SQLITE_DONE)
-        die("state: %s", sqlite3_errmsg(g->db));
-    sqlite3_reset(g->insert);
+    (void)sqlite3_step(g->insert);
+    return sqlite3_reset(g->insert);
 }
 
-static void commit_one(struct gateway *g, long n)
+/* The name of what refused the transaction; NULL: it is committed. */
+static const char *commit_one(struct gateway *g, long n)
 {
     struct postbag_id id;
+    int err;
 
     if (postbag_id_new(g->engine.port, &id) != POSTBAG_OK)
         die("no id");
-    if (postbag_begin(g->writer) != POSTBAG_OK)
-        die("begin: %s", postbag_writer_fault(g->writer)->text);
-    add_state(g, n, &id);
-    if (!g->own.no_put)
-        put(g, n, &id);
-    if (postbag_commit(g->writer) != POSTBAG_OK)
-        die("commit: %s", postbag_writer_fault(g->writer)->text);
-    say("committed %ld\n", n);
+    err = postbag_begin(g->writer);
+    if (err == POSTBAG_OK && add_state(g, n, &id) != SQLITE_OK)
+        err = sqlite3_errcode(g->db) == SQLITE_FULL ? POSTBAG_ENOSPC
+                                                    : POSTBAG_EIO;
+    if (err == POSTBAG_OK && !g->own.no_put)
+        err = put(g, n, &id);
+    if (err == POSTBAG_OK)
+        err = postbag_commit(g->writer);
+    if (err == POSTBAG_OK)
+        return NULL;
+    postbag_rollback(g->writer);
+    return postbag_error_name(err);
 }
 
 /* Has SIGTERM come within so long? */
@@ -318,7 +326,15 @@ static void run(struct gateway *g)
 
     say("ready\nthread %d\n", (int)gettid());
     for (uint32_t i = 0; i < g->own.work && !stopped; i++) {
-        commit_one(g, ++n);
+        const char *why = commit_one(g, ++n);
+
+        if (why == NULL)
+            say("committed %ld\n", n);
+        else if (g->own.tolerate)
+            say("refused %ld %s\n", n, why);
+        else
+            die("%s: %s, %s", why, postbag_writer_fault(g->writer)->text,
+                sqlite3_errmsg(g->db));
         stopped = is_told_to_stop(g, g->own.gap_us);
     }
     if (g->own.work != 0)

@@ -235,6 +235,26 @@ static int file_id(void *ctx, const char *path, uint64_t *out)
                         : postbag_linux_port()->file_id(NULL, path, out);
 }
 
+static int reserve_pages(void *ctx, volatile void *at, size_t len)
+{
+    int err = note(ctx, SIM_RESERVE_PAGES);
+
+    return err == POSTBAG_OK
+               ? postbag_linux_port()->reserve_pages(NULL, at, len)
+               : err;
+}
+
+static int room(void *ctx, const char *path, struct postbag_room *out)
+{
+    struct sim_port *s = ctx;
+    int err = note(s, SIM_ROOM);
+
+    (void)path;
+    if (err == POSTBAG_OK)
+        *out = s->room;
+    return err;
+}
+
 void sim_port_init(struct sim_port *s)
 {
     memset(s, 0, sizeof(*s));
@@ -268,7 +288,12 @@ void sim_port_init(struct sim_port *s)
         .read_file = read_file,
         .machine_id = machine_id,
         .file_id = file_id,
+        .reserve_pages = reserve_pages,
+        .room = room,
     };
+    s->room = (struct postbag_room){.free_bytes = INT64_C(1) << 30,
+        .size_bytes = INT64_C(1) << 31,
+        .free_files = 1000};
 }
 
 void sim_pass_ms(struct sim_port *s, int64_t ms)

@@ -24,6 +24,8 @@ enum sim_call {
     SIM_REPLACE_FILE,
     SIM_STORAGE_CHECK,
     SIM_READ_FILE,
+    SIM_RESERVE_PAGES,
+    SIM_ROOM,
     SIM_CALLS
 };
 
@@ -39,6 +41,7 @@ struct sim_port {
     int fails[SIM_CALLS];      /* the error to return; 0: work */
     unsigned calls[SIM_CALLS]; /* made so far, failed ones too */
     int open_gates;            /* held now, of all gates */
+    struct postbag_room room;  /* 1 GiB of 2 */
     /* called once, by the next gate_enter: what happens in between */
     void (*at_gate)(void *ctx);
     void *at_gate_ctx;

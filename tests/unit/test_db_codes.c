@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* SQLite's result codes, told in ours. */
+#include <errno.h>
 #include <sqlite3.h>
 
 #include "db.h"
@@ -21,6 +22,7 @@ static void test_codes_of_sqlite_have_their_error(void **state)
         {SQLITE_IOERR_NOMEM, POSTBAG_ENOMEM},
         {SQLITE_IOERR, POSTBAG_EIO},
         {SQLITE_IOERR_FSYNC, POSTBAG_EIO},
+        {SQLITE_IOERR_SHMSIZE, POSTBAG_ENOSPC},
         {SQLITE_CANTOPEN, POSTBAG_EIO},
         {SQLITE_READONLY, POSTBAG_EIO},
         {SQLITE_PERM, POSTBAG_EIO},
@@ -86,11 +88,42 @@ static void test_codes_of_constraints_go_by_their_text(void **state)
     (void)sqlite3_close(db.handle);
 }
 
+static int quota_is_over(sqlite3_vfs *vfs, int size, char *text)
+{
+    (void)vfs;
+    (void)size;
+    (void)text;
+    return EDQUOT;
+}
+
+/* SQLite says what it tried, the system why it failed. */
+static void test_codes_of_files_go_by_what_the_system_says(void **state)
+{
+    sqlite3_vfs vfs = *sqlite3_vfs_find(NULL);
+    struct db db = {.handle = NULL};
+
+    (void)state;
+    vfs.zName = "over quota";
+    vfs.xGetLastError = quota_is_over;
+    assert_ok(sqlite3_vfs_register(&vfs, 0));
+    assert_int_equal(sqlite3_open_v2("/nowhere/x.db", &db.handle,
+                         SQLITE_OPEN_READWRITE, vfs.zName),
+        SQLITE_CANTOPEN);
+    assert_int_equal(postbag__db_fault(&db, SQLITE_CANTOPEN), POSTBAG_ENOSPC);
+    assert_non_null(strstr(db.fault.text, "quota"));
+    assert_int_equal(db.fault.cause, SQLITE_CANTOPEN);
+    /* what is on the disk after a failed sync, nobody knows */
+    assert_int_equal(postbag__db_fault(&db, SQLITE_IOERR_FSYNC), POSTBAG_EIO);
+    (void)sqlite3_close(db.handle);
+    assert_ok(sqlite3_vfs_unregister(&vfs));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes_of_sqlite_have_their_error),
         cmocka_unit_test(test_codes_of_constraints_go_by_their_text),
+        cmocka_unit_test(test_codes_of_files_go_by_what_the_system_says),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,6 +97,24 @@ static void test_housekeeper_catches_up_after_a_long_reader(void **state)
     assert_true(b->r.e.housekeeper.frames < 2 * FRAMES);
 }
 
+static void test_housekeeper_keeps_the_shm_ahead_of_a_long_wal(void **state)
+{
+    struct bench *b = *state;
+    unsigned at_open;
+
+    (void)small_wal(b);
+    (void)sql_text(b->w.t.app, "PRAGMA wal_autocheckpoint=0");
+    relay_step(&b->r);
+    at_open = b->w.sim.calls[SIM_RESERVE_PAGES];
+    sql_run(b->w.t.app, "CREATE TABLE big(a); INSERT INTO big"
+                        " VALUES (zeroblob(2100 * 4096))");
+    relay_step(&b->r);
+    assert_true(b->r.e.housekeeper.frames > 2062);
+    assert_int_equal(b->w.sim.calls[SIM_RESERVE_PAGES], at_open + 2);
+    relay_step(&b->r); /* done for that long */
+    assert_int_equal(b->w.sim.calls[SIM_RESERVE_PAGES], at_open + 2);
+}
+
 static void test_housekeeper_waits_for_a_long_writer(void **state)
 {
     struct bench *b = *state;
@@ -288,6 +306,7 @@ int main(void)
         BENCH(test_housekeeper_bounds_the_wal_under_load),
         BENCH(test_housekeeper_bounds_the_wal_on_a_sound_sqlite),
         BENCH(test_housekeeper_catches_up_after_a_long_reader),
+        BENCH(test_housekeeper_keeps_the_shm_ahead_of_a_long_wal),
         BENCH(test_housekeeper_waits_for_a_long_writer),
         BENCH(test_housekeeper_pin_keeps_foreign_checkpoints_from_resetting),
         BENCH(test_housekeeper_purges_under_steady_load),
