@@ -140,6 +140,13 @@ POSTBAG_CHECK int postbag__sync_wal(struct db *db);
 /* PASSIVE checkpoint.  frames_out: in the WAL; done_out: copied to the file. */
 POSTBAG_CHECK int postbag__checkpoint(
     struct db *db, int *frames_out, int *done_out);
+/* TRUNCATE checkpoint: give the room of a WAL that is wholly copied back to the
+ * file system.  EBUSY: somebody reads from it, or writes. */
+POSTBAG_CHECK int postbag__wal_truncate(struct db *db);
+/* Let the file have room for so many pages, in chunks, which the checkpoints of
+ * this connection leave there. */
+POSTBAG_CHECK int postbag__db_grow(
+    struct db *db, int64_t pages, int64_t page_size);
 /* Frames of the WAL's present round, committed or being written; 0 without a
  * WAL.  An estimate: it is read beside running writers. */
 POSTBAG_CHECK int postbag__wal_frames(struct db *db, int64_t *out);

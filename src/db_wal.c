@@ -9,6 +9,8 @@
 #include <sqlite3.h>
 #include <string.h>
 
+enum { CHUNK_BYTES = 128 * 1024 };
+
 int postbag__pin(struct db *db)
 {
     int64_t ignored;
@@ -40,6 +42,27 @@ int postbag__checkpoint(struct db *db, int *frames_out, int *done_out)
     int rc = sqlite3_wal_checkpoint_v2(
         db->handle, "main", SQLITE_CHECKPOINT_PASSIVE, frames_out, done_out);
 
+    return postbag__db_fault(db, rc);
+}
+
+int postbag__wal_truncate(struct db *db)
+{
+    int rc = sqlite3_wal_checkpoint_v2(
+        db->handle, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+
+    return postbag__db_fault(db, rc);
+}
+
+int postbag__db_grow(struct db *db, int64_t pages, int64_t page_size)
+{
+    int chunk = CHUNK_BYTES;
+    sqlite3_int64 bytes = pages * page_size;
+    int rc = sqlite3_file_control(
+        db->handle, "main", SQLITE_FCNTL_CHUNK_SIZE, &chunk);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_file_control(
+            db->handle, "main", SQLITE_FCNTL_SIZE_HINT, &bytes);
     return postbag__db_fault(db, rc);
 }
 

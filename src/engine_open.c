@@ -9,6 +9,7 @@
 #include "error.h"
 #include "limit_store.h"
 #include "mem.h"
+#include "room.h"
 #include "schema.h"
 
 enum { OPEN_BUSY_MS = 5000 };
@@ -236,6 +237,8 @@ static int open_database(struct engine *e)
         err = postbag__engine_open_profile(e);
     if (err == POSTBAG_OK)
         err = postbag__limits_set(&e->db, &limits);
+    if (err == POSTBAG_OK)
+        err = postbag__room_set(&e->db, c->min_free_bytes);
     if (err == POSTBAG_OK)
         err = postbag__witness_open(&e->witness, &e->db, e->port, &e->log);
     /* from here on a step reports a deadline instead of waiting */

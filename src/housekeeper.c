@@ -19,6 +19,8 @@ enum {
     INBOX_ROWS = 64,
     SHM_FRAMES = 4062, /* what the -shm file has room for at open */
     SHM_AHEAD_FRAMES = 2000,
+    DB_AHEAD_PAGES = 16,
+    WAL_IS_LONG = 4,       /* times checkpoint_frames */
     CHECKPOINT_TRIES = 50, /* of microseconds each */
     LOCK_WAIT_MS = 20      /* when the WAL is far too long */
 };
@@ -58,6 +60,9 @@ int postbag__housekeeper_open(struct housekeeper *h, struct db *db,
     if (err != POSTBAG_OK)
         return postbag__fail(&db->fault, err, "the port has no boot id");
     err = postbag__db_open(&h->own, db_path, DB_WRITE, DB_NORMAL, 0);
+    if (err == POSTBAG_OK)
+        err =
+            postbag__query_i64(&h->own, "PRAGMA main.page_size", &h->page_size);
     if (err != POSTBAG_OK)
         return postbag__pass(&db->fault, &h->own.fault);
     if (!h->is_sound)
@@ -188,32 +193,81 @@ static int is_due(const struct housekeeper *h)
 }
 
 /* The -shm file grows with the WAL, and must not meet a full disk; the first
- * of its pieces was made sure of at open. */
-static int back_shm(struct housekeeper *h)
+ * of its pieces was made sure of at open.  Where there is no room it is done
+ * again: all the more the WAL must be emptied. */
+static void back_shm(struct housekeeper *h)
 {
-    int err;
+    int64_t frames = h->frames + 2 * SHM_AHEAD_FRAMES;
 
-    if (h->frames + SHM_AHEAD_FRAMES <= h->shm_frames)
-        return POSTBAG_OK;
-    err = postbag__shm_back(
-        h->db, h->shared->port, h->frames + 2 * SHM_AHEAD_FRAMES);
-    if (err == POSTBAG_OK)
-        h->shm_frames = h->frames + 2 * SHM_AHEAD_FRAMES;
+    if (h->frames + SHM_AHEAD_FRAMES > h->shm_frames &&
+        postbag__shm_back(h->db, h->shared->port, frames) == POSTBAG_OK)
+        h->shm_frames = frames;
+}
+
+/*
+ * A checkpoint that makes the database larger needs room on the disk.  Were
+ * there none because the WAL has it all, neither could ever shrink or grow
+ * again.  So the file grows ahead of the WAL, as long as it can.
+ */
+static int grow_db(struct housekeeper *h)
+{
+    int64_t pages = 0;
+    int err = postbag__query_i64(h->db, "PRAGMA main.page_count", &pages);
+
+    if (err != POSTBAG_OK || pages + DB_AHEAD_PAGES <= h->db_pages)
+        return err;
+    pages += DB_AHEAD_PAGES;
+    if (postbag__db_grow(&h->own, pages, h->page_size) == POSTBAG_OK)
+        h->db_pages = pages;
+    return POSTBAG_OK; /* it is done again, and the checkpoint tells */
+}
+
+/* A WAL that grew while the disk was full gives its room back.  Sound with the
+ * bug, too: it has the write lock before it looks, or else, beside the pin,
+ * does nothing. */
+static int shrink_wal(struct housekeeper *h)
+{
+    int64_t bytes = 0;
+    int err = postbag__wal_bytes(&h->own, &bytes);
+
+    if (err != POSTBAG_OK || !h->is_tight)
+        return err;
+    if (bytes >
+        WAL_IS_LONG * (int64_t)h->options.checkpoint_frames * h->page_size) {
+        err = postbag__gate_enter(h->shared, GATE_MS);
+        if (err != POSTBAG_OK)
+            return err;
+        err = postbag__wal_truncate(&h->own);
+        postbag__gate_leave(h->shared);
+    }
+    h->is_tight = err != POSTBAG_OK;
     return err;
+}
+
+static int checkpoint(struct housekeeper *h)
+{
+    int err = h->is_sound ? two_step_checkpoint(h) : locked_checkpoint(h);
+
+    h->db_pages = 0;
+    if (err == POSTBAG_ENOSPC)
+        h->is_tight = 1;
+    return err == POSTBAG_OK ? shrink_wal(h) : err;
 }
 
 static int look_at_wal(struct housekeeper *h, int64_t now_us)
 {
     int err = postbag__wal_frames(h->db, &h->frames);
 
-    if (err == POSTBAG_OK)
-        err = back_shm(h);
+    if (err != POSTBAG_OK)
+        return err;
+    back_shm(h);
+    err = grow_db(h);
     if (err != POSTBAG_OK || now_us < h->checkpoint_us)
         return err;
     h->checkpoint_us = 0;
     if (!is_due(h))
         return POSTBAG_OK;
-    err = h->is_sound ? two_step_checkpoint(h) : locked_checkpoint(h);
+    err = checkpoint(h);
     if (err == POSTBAG_EBUSY)
         h->checkpoint_us = now_us + RETRY_US;
     else if (err != POSTBAG_OK)

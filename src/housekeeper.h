@@ -32,11 +32,14 @@ struct housekeeper {
     uint8_t boot[16];
     char *lock_path;
     struct postbag_lock *lock;
-    int is_sound;          /* this SQLite has no WAL-reset bug */
-    int is_pinned;         /* own holds a read transaction */
-    int64_t frames;        /* in the WAL when last looked at */
-    int64_t shm_frames;    /* that the -shm file has room for */
-    int64_t look_us;       /* contend for the lock, or look at the WAL again */
+    int is_sound;       /* this SQLite has no WAL-reset bug */
+    int is_pinned;      /* own holds a read transaction */
+    int64_t frames;     /* in the WAL when last looked at */
+    int64_t shm_frames; /* that the -shm file has room for */
+    int64_t page_size;
+    int64_t db_pages; /* that the database's file has room for; 0: unknown */
+    int is_tight;     /* a checkpoint found the disk full */
+    int64_t look_us;  /* contend for the lock, or look at the WAL again */
     int64_t checkpoint_us; /* not before, after a failure */
     int64_t purge_us;      /* purge again */
     int64_t settled;       /* rows settled since the last purge */

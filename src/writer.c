@@ -41,6 +41,8 @@ static int prepare_all(struct postbag_writer *w)
         err = postbag__prepare(&w->db, &w->check_headers, check_headers_sql);
     if (err == POSTBAG_OK)
         err = postbag__pressure_prepare(&w->db, &w->pressure);
+    if (err == POSTBAG_OK)
+        err = postbag__room_open(&w->room, &w->db, w->port);
     return err;
 }
 
@@ -140,6 +142,7 @@ void postbag_writer_close(struct postbag_writer *w)
     postbag__finalize(&w->begin);
     postbag__finalize(&w->check_headers);
     postbag__finalize(&w->pressure);
+    postbag__room_close(&w->room);
     postbag__free(w);
 }
 
@@ -326,6 +329,9 @@ int postbag_put(struct postbag_writer *w, const struct postbag_message *m,
     err = check_headers(w, mine.headers);
     if (err != POSTBAG_OK)
         return err;
+    err = postbag__room_check(&w->room, w->port->mono_us(w->port->ctx));
+    if (err != POSTBAG_OK)
+        return err;
     err = take_id(w, &mine, &id);
     if (err != POSTBAG_OK)
         return postbag__fail(&w->db.fault, err, "no random bytes for an id");
@@ -371,6 +377,8 @@ int postbag_pressure(struct postbag_writer *w, struct postbag_pressure *out)
         return postbag__fail(
             &w->db.fault, err, "pressure: struct_size is not of this library");
     err = postbag__pressure_read(&w->pressure, &mine);
+    if (err == POSTBAG_OK)
+        err = postbag__room_fill(&w->room, &mine);
     if (err != POSTBAG_OK)
         return err;
     size = out->struct_size;

@@ -4,6 +4,7 @@
 #define POSTBAG_SRC_WRITER_H
 
 #include "db.h"
+#include "room.h"
 #include "schema.h"
 #include "shared.h"
 
@@ -13,6 +14,7 @@ struct postbag_writer {
     struct shared *shared; /* NULL: no engine in this process */
     struct stmt insert;
     struct stmt begin, check_headers, pressure;
+    struct room room;
     uint8_t boot[16];
     uint32_t begin_timeout_ms;
     int holds_gate;

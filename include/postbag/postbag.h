@@ -236,8 +236,10 @@ POSTBAG_API POSTBAG_CHECK int postbag_begin(struct postbag_writer *w);
  *         ENOTXN, EINVAL (topic, UTF-8, priority, headers, unknown dest ...:
  *         the fault names it, and the profile whose rule it is), ETOOBIG
  *         (payload over max_payload; message over the profile's), EFULL
- *         (as much waits as max_rows or max_bytes allows; take it again when
- *         the relay has settled some: nothing else is needed),
+ *         (as much waits as max_rows or max_bytes allows, or no more is free
+ *         on the file system than min_free_bytes, looked at ten times a
+ *         second: the fault says which; put it again later, nothing else is
+ *         needed),
  *         EVERSION, EIO, ENOSPC, ENOMEM, ECORRUPT
  * Thread: the connection's.  Blocks: on SQLite only.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How full the outbox is, for producers: measured against the options max_rows
- * and max_bytes (options.h), on the writer's connection. */
+/* How full the outbox is, for producers: measured against the options max_rows,
+ * max_bytes and min_free_bytes (options.h). */
 #ifndef POSTBAG_PRESSURE_H
 #define POSTBAG_PRESSURE_H
 
@@ -21,6 +21,13 @@ struct postbag_pressure {
     int64_t max_bytes; /* likewise */
     int64_t rows_fill;
     int64_t bytes_fill;
+    /* the file system that holds the database; bytes that a process without
+       privileges can still take; -1: the port cannot tell */
+    int64_t free_bytes;
+    int64_t size_bytes;     /* of the whole file system */
+    int64_t min_free_bytes; /* as the database has it; 0: no limit */
+    int64_t free_fill;      /* min_free_bytes of free_bytes: 500 while twice as
+                     much is free as must be */
 };
 
 /**

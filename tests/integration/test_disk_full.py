@@ -98,12 +98,12 @@ class Firmware(rig.Process):
     """The gateway on a volume, at work unless told not to; it may refuse to
     start."""
 
-    def __init__(self, case, name, work):
+    def __init__(self, case, name, *words):
         super().__init__(case.folder, name, [
             rig.GATEWAY, case.db_path, f"uri={case.broker.uri()}",
             "client_id=gateway", "run_dir=none", "reconnect_base_ms=10",
-            "reconnect_cap_ms=100", "ack_delay_ms=50", f"work={work}",
-            "gap_us=3000", "tolerate=1"])
+            "reconnect_cap_ms=100", "ack_delay_ms=50", "gap_us=3000",
+            "tolerate=1", *words])
         case.addCleanup(self.clean_up)
         self._told, self._offset = [], 0
 
@@ -155,8 +155,9 @@ class DiskFull(rig.Case):
         self.sub = self.subscriber(self.broker, topic="gw/data")
         self.lives = []
 
-    def firmware(self, work=4000000000):
-        self.lives.append(Firmware(self, f"gateway{len(self.lives)}", work))
+    def firmware(self, *words, work=4000000000):
+        self.lives.append(Firmware(self, f"gateway{len(self.lives)}",
+                                   f"work={work}", *words))
         return self.lives[-1]
 
     def arrived(self):
@@ -259,6 +260,23 @@ class DiskFull(rig.Case):
 
     def test_tmpfs_is_full_at_the_start(self):
         self.start_without_room("tmpfs")
+
+    def test_relay_drains_in_the_room_that_puts_leave_it(self):
+        self.set_up("tmpfs")
+        firmware = self.firmware("min_free_bytes=1048576")
+        self.assertTrue(firmware.starts())
+        firmware.wait_for("committed", 20)
+        self.broker.pause()
+        self.volume.fill(1024 * KIB)
+        firmware.wait_for("refused", 5)
+        self.broker.resume()
+        own = self.database()
+        own.wait_settled()
+        self.assertGreater(self.volume.free(), 512 * KIB)
+        self.assertNotIn("ENOSPC", firmware.err())
+        own.connection.close()
+        self.volume.empty()
+        self.check({"EFULL"})
 
     def test_no_inode_is_left(self):
         self.set_up("ext4-4096", "-N", "64")

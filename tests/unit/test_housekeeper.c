@@ -97,6 +97,61 @@ static void test_housekeeper_catches_up_after_a_long_reader(void **state)
     assert_true(b->r.e.housekeeper.frames < 2 * FRAMES);
 }
 
+static int64_t file_bytes(struct bench *b)
+{
+    struct stat st;
+
+    assert_int_equal(stat(b->w.t.path, &st), 0);
+    return st.st_size;
+}
+
+/* Or a WAL that has taken the last of the disk could not be copied. */
+static void test_housekeeper_grows_the_file_ahead_of_the_wal(void **state)
+{
+    struct bench *b = *state;
+    int64_t pages;
+
+    (void)bench_up(b);
+    (void)sql_text(b->w.t.app, "PRAGMA wal_autocheckpoint=0");
+    for (int i = 0; i < 3; i++) {
+        sql_run(b->w.t.app, "CREATE TABLE IF NOT EXISTS big(a);"
+                            " INSERT INTO big VALUES (zeroblob(50 * 4096))");
+        relay_step(&b->r);
+        pages = sql_get(b->w.t.app, "PRAGMA page_count");
+        assert_true(pages > 50 * (i + 1));
+        assert_true(file_bytes(b) >= (pages + 16) * 4096);
+    }
+    commit_and_step(b, 150); /* a checkpoint leaves whole chunks */
+    assert_int_equal(file_bytes(b) % (128 * 1024), 0);
+    assert_string_equal(sql_text(b->w.t.app, "PRAGMA integrity_check"), "ok");
+}
+
+static void test_housekeeper_shrinks_a_wal_that_met_a_full_disk(void **state)
+{
+    struct bench *b = *state;
+    struct sqlite3 *reader;
+
+    (void)small_wal(b);
+    (void)sql_text(b->w.t.app, "PRAGMA wal_autocheckpoint=0");
+    commit_and_step(b, 20);
+    reader = tempdb_connect(&b->w.t);
+    sql_run(reader, "BEGIN");
+    (void)sql_get(reader, "SELECT count(*) FROM outbox");
+    commit_and_step(b, 150);
+    assert_true(wal_bytes(b) > 4 * FRAMES * FRAME_BYTES);
+    b->r.e.housekeeper.is_tight = 1;
+    commit_and_step(b, 5); /* not while somebody reads from it */
+    assert_true(wal_bytes(b) > 4 * FRAMES * FRAME_BYTES);
+    assert_int_equal(b->r.e.housekeeper.is_tight, 1);
+    sql_run(reader, "COMMIT");
+    (void)sqlite3_close(reader);
+    sim_pass_ms(&b->w.sim, 10);
+    commit_and_step(b, 60);
+    assert_true(wal_bytes(b) < 2 * FRAMES * FRAME_BYTES);
+    assert_int_equal(b->r.e.housekeeper.is_tight, 0);
+    assert_int_equal(b->r.errors, 0);
+}
+
 static void test_housekeeper_keeps_the_shm_ahead_of_a_long_wal(void **state)
 {
     struct bench *b = *state;
@@ -306,6 +361,8 @@ int main(void)
         BENCH(test_housekeeper_bounds_the_wal_under_load),
         BENCH(test_housekeeper_bounds_the_wal_on_a_sound_sqlite),
         BENCH(test_housekeeper_catches_up_after_a_long_reader),
+        BENCH(test_housekeeper_grows_the_file_ahead_of_the_wal),
+        BENCH(test_housekeeper_shrinks_a_wal_that_met_a_full_disk),
         BENCH(test_housekeeper_keeps_the_shm_ahead_of_a_long_wal),
         BENCH(test_housekeeper_waits_for_a_long_writer),
         BENCH(test_housekeeper_pin_keeps_foreign_checkpoints_from_resetting),

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* See room.h.  The thread of the connection. */
+#include "room.h"
+
+#include "abi.h"
+#include "error.h"
+
+/* A put costs a look at the clock; ten times a second it costs a statfs. */
+enum { LOOK_US = 100 * 1000 };
+
+int postbag__room_set(struct db *db, uint32_t min_free_bytes)
+{
+    struct stmt s;
+    int64_t now = 0;
+    int err = postbag__query_i64(db,
+        "SELECT ifnull((SELECT value FROM outbox_meta"
+        " WHERE key = 'min_free_bytes'), 0)",
+        &now);
+
+    if (err != POSTBAG_OK || now == (int64_t)min_free_bytes)
+        return err;
+    err = postbag__begin(db, DB_FULL);
+    if (err == POSTBAG_OK)
+        err = postbag__prepare(db, &s,
+            "INSERT OR REPLACE INTO outbox_meta VALUES ('min_free_bytes', ?1)");
+    if (err == POSTBAG_OK) {
+        postbag__bind_i64(&s, 1, min_free_bytes);
+        err = postbag__run(&s);
+        postbag__finalize(&s);
+    }
+    if (err == POSTBAG_OK)
+        return postbag__commit(db);
+    postbag__rollback(db);
+    return err;
+}
+
+int postbag__room_open(
+    struct room *r, struct db *db, const struct postbag_port *port)
+{
+    r->db = db;
+    r->port = port;
+    r->seen.free_bytes = -1;
+    return postbag__prepare(db, &r->limit,
+        "SELECT value FROM main.outbox_meta WHERE key = 'min_free_bytes'");
+}
+
+void postbag__room_close(struct room *r)
+{
+    postbag__finalize(&r->limit);
+}
+
+static void look_at_files(struct room *r)
+{
+    static const struct postbag_room unknown = {.free_bytes = -1};
+
+    if (!POSTBAG__PORT_HAS(r->port, room) ||
+        r->port->room(r->port->ctx, postbag__db_path(r->db), &r->seen) !=
+            POSTBAG_OK)
+        r->seen = unknown;
+}
+
+static int look(struct room *r)
+{
+    int err = postbag__row(&r->limit);
+
+    if (err < 0)
+        return err;
+    r->min_free_bytes = err == 1 ? postbag__col_i64(&r->limit, 0) : 0;
+    postbag__reset(&r->limit);
+    return POSTBAG_OK;
+}
+
+int postbag__room_check(struct room *r, int64_t now_us)
+{
+    int err;
+
+    if (r->next_us == 0 || now_us >= r->next_us) {
+        err = look(r);
+        if (err != POSTBAG_OK)
+            return err;
+        if (r->min_free_bytes != 0)
+            look_at_files(r);
+        r->next_us = now_us + LOOK_US;
+    }
+    if (r->min_free_bytes == 0 || r->seen.free_bytes < 0 ||
+        r->seen.free_bytes > r->min_free_bytes)
+        return POSTBAG_OK;
+    return postbag__fail(&r->db->fault, POSTBAG_EFULL,
+        "outbox is full: the file system has %lld bytes free,"
+        " min_free_bytes is %lld",
+        (long long)r->seen.free_bytes, (long long)r->min_free_bytes);
+}
+
+/* Rounded down: 1000 if and only if puts are refused. */
+static int64_t fill(int64_t min_free, int64_t free_bytes)
+{
+    if (min_free == 0 || free_bytes < 0)
+        return 0;
+    return free_bytes <= min_free ? 1000 : min_free * 1000 / free_bytes;
+}
+
+int postbag__room_fill(struct room *r, struct postbag_pressure *out)
+{
+    int err = look(r);
+
+    look_at_files(r);
+    out->min_free_bytes = r->min_free_bytes;
+    out->free_bytes = r->seen.free_bytes;
+    out->size_bytes = r->seen.size_bytes;
+    out->free_fill = fill(r->min_free_bytes, r->seen.free_bytes);
+    return err;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 2.  Room on the file system: the limit min_free_bytes in outbox_meta,
+ * and a look at what is free that costs nothing at any rate of puts.
+ *
+ * A trigger cannot ask the file system, so plain SQL does not meet this limit.
+ */
+#ifndef POSTBAG_SRC_ROOM_H
+#define POSTBAG_SRC_ROOM_H
+
+#include "db.h"
+#include "postbag/port.h"
+#include "postbag/pressure.h"
+
+/* Store the limit, in a transaction of its own; writes nothing if it is so
+ * already. */
+POSTBAG_CHECK int postbag__room_set(struct db *db, uint32_t min_free_bytes);
+
+struct room {
+    struct db *db;
+    const struct postbag_port *port;
+    struct stmt limit;
+    int64_t next_us; /* look again; 0: never looked */
+    int64_t min_free_bytes;
+    struct postbag_room seen; /* free_bytes -1: unknown */
+};
+
+/* db and port are borrowed until close. */
+POSTBAG_CHECK int postbag__room_open(
+    struct room *r, struct db *db, const struct postbag_port *port);
+void postbag__room_close(struct room *r);
+
+/* Look if the last look is old.  EFULL: no more than min_free_bytes are free;
+ * never where the port cannot tell. */
+POSTBAG_CHECK int postbag__room_check(struct room *r, int64_t now_us);
+
+/* Look now; fill what is of the file system. */
+POSTBAG_CHECK int postbag__room_fill(
+    struct room *r, struct postbag_pressure *out);
+
+#endif

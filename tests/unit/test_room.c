@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* What must stay free on the file system, and how seldom that is looked at. */
+#include "room.h"
+
+#include <sqlite3.h>
+
+#include "sim_port.h"
+#include "tempdb.h"
+#include "unit.h"
+#include "writer.h"
+
+struct desk {
+    struct tempdb t;
+    struct sim_port sim;
+    struct db db;
+    struct room room;
+};
+
+static int set_up(void **state)
+{
+    static struct desk d;
+
+    memset(&d, 0, sizeof(d));
+    tempdb_make_outbox(&d.t);
+    sim_port_init(&d.sim);
+    assert_ok(postbag__db_open(&d.db, d.t.path, DB_WRITE, DB_NORMAL, 0));
+    assert_ok(postbag__room_open(&d.room, &d.db, &d.sim.port));
+    *state = &d;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct desk *d = *state;
+
+    postbag__room_close(&d->room);
+    postbag__db_close(&d->db);
+    tempdb_remove(&d->t);
+    return 0;
+}
+
+static int check(struct desk *d)
+{
+    return postbag__room_check(&d->room, d->sim.mono_us);
+}
+
+static void test_room_limit_is_stored_once(void **state)
+{
+    struct desk *d = *state;
+    uint32_t before = d->db.commits;
+
+    assert_ok(postbag__room_set(&d->db, 0));
+    assert_int_equal(d->db.commits, before);
+    assert_ok(postbag__room_set(&d->db, 4000000000u));
+    assert_ok(postbag__room_set(&d->db, 4000000000u));
+    assert_int_equal(d->db.commits, before + 1);
+    assert_int_equal(sql_get(d->t.app, "SELECT value FROM outbox_meta"
+                                       " WHERE key = 'min_free_bytes'"),
+        4000000000);
+    sql_run(d->t.app, "DELETE FROM outbox_meta WHERE key = 'min_free_bytes'");
+    assert_ok(check(d));
+    assert_ok(postbag__room_set(&d->db, 5));
+    assert_int_equal(d->db.commits, before + 2);
+}
+
+static void test_room_limit_that_cannot_be_stored_is_an_error(void **state)
+{
+    struct desk *d = *state;
+
+    sql_run(d->t.app, "BEGIN IMMEDIATE");
+    assert_int_equal(postbag__room_set(&d->db, 5), POSTBAG_EBUSY);
+    sql_run(d->t.app, "COMMIT");
+    assert_ok(postbag__room_set(&d->db, 5));
+}
+
+static void test_room_no_more_than_the_limit_is_full(void **state)
+{
+    struct desk *d = *state;
+
+    assert_ok(postbag__room_set(&d->db, 1000));
+    d->sim.room.free_bytes = 1001;
+    assert_ok(check(d));
+    d->sim.room.free_bytes = 1000;
+    sim_pass_ms(&d->sim, 100);
+    assert_int_equal(check(d), POSTBAG_EFULL);
+    assert_string_equal(d->db.fault.text,
+        "outbox is full: the file system has 1000 bytes free,"
+        " min_free_bytes is 1000");
+    d->sim.room.free_bytes = 1001;
+    sim_pass_ms(&d->sim, 100);
+    assert_ok(check(d));
+}
+
+static void test_room_is_looked_at_ten_times_a_second(void **state)
+{
+    struct desk *d = *state;
+
+    assert_ok(postbag__room_set(&d->db, 1000));
+    for (int i = 0; i < 1000; i++) {
+        assert_ok(check(d));
+        sim_pass_ms(&d->sim, 1);
+    }
+    assert_int_equal(d->sim.calls[SIM_ROOM], 10);
+    /* without a limit nothing is asked at all */
+    assert_ok(postbag__room_set(&d->db, 0));
+    sim_pass_ms(&d->sim, 100);
+    assert_ok(check(d));
+    assert_int_equal(d->sim.calls[SIM_ROOM], 10);
+}
+
+static void test_room_that_nobody_knows_refuses_nothing(void **state)
+{
+    struct desk *d = *state;
+    struct postbag_pressure p;
+
+    assert_ok(postbag__room_set(&d->db, 4000000000u));
+    d->sim.fails[SIM_ROOM] = POSTBAG_EIO;
+    assert_ok(check(d));
+    d->sim.fails[SIM_ROOM] = POSTBAG_OK;
+    d->sim.port.struct_size = offsetof(struct postbag_port, room);
+    sim_pass_ms(&d->sim, 100);
+    assert_ok(check(d));
+    assert_ok(postbag__room_fill(&d->room, &p));
+    assert_int_equal(p.free_bytes, -1);
+    assert_int_equal(p.size_bytes, 0);
+    assert_int_equal(p.min_free_bytes, 4000000000);
+    assert_int_equal(p.free_fill, 0);
+}
+
+static void test_room_fill_is_1000_when_puts_are_refused(void **state)
+{
+    static const struct {
+        int64_t free_bytes, fill;
+    } all[] = {{1 << 30, 0}, {4000, 250}, {2000, 500}, {1001, 999},
+        {1000, 1000}, {1, 1000}, {0, 1000}};
+    struct desk *d = *state;
+    struct postbag_pressure p;
+
+    assert_ok(postbag__room_fill(&d->room, &p));
+    assert_int_equal(p.free_fill, 0);
+    assert_ok(postbag__room_set(&d->db, 1000));
+    for (size_t i = 0; i < COUNT(all); i++) {
+        d->sim.room.free_bytes = all[i].free_bytes;
+        assert_ok(postbag__room_fill(&d->room, &p));
+        assert_int_equal(p.free_bytes, all[i].free_bytes);
+        assert_int_equal(p.size_bytes, INT64_C(1) << 31);
+        assert_int_equal(p.free_fill, all[i].fill);
+        sim_pass_ms(&d->sim, 100);
+        assert_int_equal(check(d) == POSTBAG_EFULL, p.free_fill == 1000);
+    }
+}
+
+static void test_room_put_is_refused_and_the_rest_commits(void **state)
+{
+    struct desk *d = *state;
+    struct postbag_writer_config c = {
+        .struct_size = sizeof(c), .db = d->t.app, .port = &d->sim.port};
+    const struct postbag_message m = {.struct_size = sizeof(m), .topic = "t"};
+    struct postbag_writer *w;
+
+    sql_run(d->t.app, "CREATE TABLE app(v)");
+    assert_ok(postbag__room_set(&d->db, 1000));
+    assert_ok(postbag_writer_open(&w, &c, NULL));
+    d->sim.room.free_bytes = 10;
+    assert_ok(postbag_begin(w));
+    sql_run(d->t.app, "INSERT INTO app VALUES (7)");
+    assert_int_equal(postbag_put(w, &m, NULL), POSTBAG_EFULL);
+    assert_has(postbag_writer_fault(w)->text, "min_free_bytes");
+    /* a trigger cannot ask the file system */
+    sql_run(d->t.app, "INSERT INTO outbox(topic, payload) VALUES ('t', '')");
+    assert_ok(postbag_commit(w));
+    assert_int_equal(sql_get(d->t.app, "SELECT v FROM app"), 7);
+    sim_pass_ms(&d->sim, 100);
+    d->sim.room.free_bytes = 2000;
+    assert_ok(postbag_begin(w));
+    assert_ok(postbag_put(w, &m, NULL));
+    assert_ok(postbag_commit(w));
+    postbag_writer_close(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_IN(test_room_limit_is_stored_once),
+        TEST_IN(test_room_limit_that_cannot_be_stored_is_an_error),
+        TEST_IN(test_room_no_more_than_the_limit_is_full),
+        TEST_IN(test_room_is_looked_at_ten_times_a_second),
+        TEST_IN(test_room_that_nobody_knows_refuses_nothing),
+        TEST_IN(test_room_fill_is_1000_when_puts_are_refused),
+        TEST_IN(test_room_put_is_refused_and_the_rest_commits),
+    };
+
+    return cmocka_run_group_tests_name("room", tests, NULL, NULL);
+}
