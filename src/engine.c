@@ -321,6 +321,7 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
     at = earlier(at, postbag__lease_deadline(&e->lease, has_work));
     at = earlier(at, postbag__housekeeper_deadline(&e->housekeeper));
     at = earlier(at, postbag__live_deadline(&e->live, now_us));
+    at = earlier(at, postbag__alarm_deadline(&e->alarm));
     if (e->sender.newly_dead != 0)
         at = earlier(at, e->dead_us);
     if (!e->lease.is_owner)
@@ -346,11 +347,15 @@ int postbag__engine_step(
         lose(e, now_us);
     else
         complain(e, now_us, "relay", err);
+    if (err == POSTBAG_ENOSPC)
+        postbag__housekeeper_note_full(&e->housekeeper);
     tell_dead(e, now_us);
     changed |= e->db.commits != e->commits;
     e->commits = e->db.commits;
     house = postbag__housekeeper_step(&e->housekeeper, now_us, changed);
     complain(e, now_us, "keep house", house);
+    complain(e, now_us, "see how full the outbox is",
+        postbag__alarm_step(&e->alarm, now_us, changed));
     report(e, now_us);
     *next_us_out = next_deadline(e, now_us);
     if (err == POSTBAG_EBUSY)

@@ -10,6 +10,7 @@
 #ifndef POSTBAG_SRC_ENGINE_H
 #define POSTBAG_SRC_ENGINE_H
 
+#include "alarm.h"
 #include "consumers.h"
 #include "detach.h"
 #include "housekeeper.h"
@@ -35,6 +36,7 @@ struct engine {
     struct detach detach;
     struct housekeeper housekeeper;
     struct live live;
+    struct alarm alarm;
     struct watch watch;
     struct file_witness witness;
     struct link outbound, inbound;

@@ -337,6 +337,8 @@ static int open_duties(struct engine *e)
         err = postbag__housekeeper_open(
             &e->housekeeper, &e->db, &e->shared, &e->log, path, &house);
     if (err == POSTBAG_OK)
+        err = postbag__alarm_open(&e->alarm, &e->db, c);
+    if (err == POSTBAG_OK)
         err = postbag__watch_open(&e->watch, &e->db, c->poll_ms);
     if (err != POSTBAG_OK)
         return err;
@@ -412,6 +414,7 @@ void postbag__engine_close(struct engine *e)
     postbag__receiver_close(e->receiver);
     postbag__housekeeper_close(&e->housekeeper);
     postbag__lease_close(&e->lease);
+    postbag__alarm_close(&e->alarm);
     postbag__watch_close(&e->watch);
     postbag__witness_close(&e->witness);
     postbag__sender_free(&e->sender);

@@ -95,6 +95,11 @@ void postbag__housekeeper_close(struct housekeeper *h)
     h->lock_path = NULL;
 }
 
+void postbag__housekeeper_note_full(struct housekeeper *h)
+{
+    h->is_tight = 1;
+}
+
 void postbag__housekeeper_note_settled(struct housekeeper *h, int64_t rows)
 {
     h->settled += rows;
@@ -185,11 +190,12 @@ static int two_step_checkpoint(struct housekeeper *h)
     return locked_checkpoint(h);
 }
 
-/* Enough frames, or no pin yet, which only a checkpoint can place. */
+/* Enough frames, or no pin yet, which only a checkpoint can place, or no room
+ * for more frames: those that are there can be used again when copied. */
 static int is_due(const struct housekeeper *h)
 {
     return h->frames >= (int64_t)h->options.checkpoint_frames ||
-           (!h->is_sound && !h->is_pinned);
+           (!h->is_sound && !h->is_pinned) || (h->is_tight && h->frames > 0);
 }
 
 /* The -shm file grows with the WAL, and must not meet a full disk; the first
@@ -312,7 +318,8 @@ static int purge_if_due(struct housekeeper *h, int64_t now_us)
         return POSTBAG_OK;
     err = purge_some(h);
     if (err != POSTBAG_OK) {
-        h->purge_us = now_us + RETRY_US;
+        h->purge_us = now_us + (err == POSTBAG_EBUSY ? RETRY_US : TROUBLE_US);
+        h->is_tight |= err == POSTBAG_ENOSPC;
         return err;
     }
     h->settled = h->settled > PURGE_ROWS ? h->settled - PURGE_ROWS : 0;
@@ -377,7 +384,7 @@ int postbag__housekeeper_step(
         err = contend(h, now_us);
     if (err != POSTBAG_OK || h->lock == NULL)
         return err;
-    if (did_change || h->checkpoint_us != 0)
+    if (did_change || h->is_tight || h->checkpoint_us != 0)
         err = look_at_wal(h, now_us);
     err = first_error(err, purge_if_due(h, now_us));
     if (did_change || h->inbox_us == 0)

@@ -38,7 +38,7 @@ struct housekeeper {
     int64_t shm_frames; /* that the -shm file has room for */
     int64_t page_size;
     int64_t db_pages; /* that the database's file has room for; 0: unknown */
-    int is_tight;     /* a checkpoint found the disk full */
+    int is_tight;     /* the disk was full, and no checkpoint has run since */
     int64_t look_us;  /* contend for the lock, or look at the WAL again */
     int64_t checkpoint_us; /* not before, after a failure */
     int64_t purge_us;      /* purge again */
@@ -53,6 +53,8 @@ POSTBAG_CHECK int postbag__housekeeper_open(struct housekeeper *h,
     const char *db_path, const struct housekeeper_options *options);
 void postbag__housekeeper_close(struct housekeeper *h);
 
+/* A write of the relay's found no room for the WAL. */
+void postbag__housekeeper_note_full(struct housekeeper *h);
 /* Rows were settled: there is something to purge. */
 void postbag__housekeeper_note_settled(struct housekeeper *h, int64_t rows);
 /* Do what is due.  did_change: the database was written since the last step.

@@ -109,6 +109,20 @@ int postbag__row_is_over(const struct row *r, const struct moment *now)
     return r->mono_ms > 0 && postbag__row_ttl_left_ms(r, now) == 0;
 }
 
+int64_t postbag__row_age_ms(struct stmt *s, int col, const struct moment *now)
+{
+    size_t len;
+    const void *boot = postbag__col_bytes(s, col + 1, &len);
+    int64_t age;
+
+    if (len == sizeof(now->boot) && !postbag__col_is_null(s, col + 2) &&
+        memcmp(boot, now->boot, len) == 0)
+        age = now->mono_ms - postbag__col_i64(s, col + 2);
+    else
+        age = now->wall_ms - postbag__col_i64(s, col);
+    return age < 0 ? 0 : age;
+}
+
 uint32_t postbag__row_bytes(const struct row *r)
 {
     return (uint32_t)(r->topic_len + r->payload_len);

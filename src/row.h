@@ -49,6 +49,10 @@ int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now);
  */
 int postbag__row_is_over(const struct row *r, const struct moment *now);
 
+/* How long ago it was put, by columns created_ms, boot and mono_ms of the
+ * current row of s, from `col` on.  Never negative. */
+int64_t postbag__row_age_ms(struct stmt *s, int col, const struct moment *now);
+
 /* Bytes that count against limits and the window. */
 uint32_t postbag__row_bytes(const struct row *r);
 

@@ -20,7 +20,7 @@ static const char *const outbox_tables[] = {
     " ('schema_version', 1), ('stream', randomblob(16)),"
     " ('machine', NULL), ('file', NULL),"
     " ('max_payload', 65536), ('max_rows', 0), ('max_bytes', 0),"
-    " ('min_free_bytes', 0)",
+    " ('min_free_bytes', 262144)",
 
     "CREATE TABLE outbox_dest("
     " name TEXT PRIMARY KEY NOT NULL,"

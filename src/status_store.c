@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "row.h"
 
 enum {
     LANES = 4,
@@ -19,21 +20,6 @@ enum {
     RATE_WINDOW_MS = 10000,
     RATE_LEAST_MS = 100
 };
-
-/* When a row was put: columns created_ms, boot, mono_ms from `col` on. */
-static int64_t age_of(struct stmt *s, int col, const struct moment *now)
-{
-    size_t len;
-    const void *boot = postbag__col_bytes(s, col + 1, &len);
-    int64_t age;
-
-    if (len == sizeof(now->boot) && !postbag__col_is_null(s, col + 2) &&
-        memcmp(boot, now->boot, len) == 0)
-        age = now->mono_ms - postbag__col_i64(s, col + 2);
-    else
-        age = now->wall_ms - postbag__col_i64(s, col);
-    return age < 0 ? 0 : age;
-}
 
 /* Run a prepared one-row query; its columns, in order, to where `to` says. */
 static int read_row(struct stmt *s, int64_t *const *to, int count)
@@ -202,7 +188,7 @@ static int read_oldest(struct db *db, const char *dest, int lane,
     postbag__bind_i64(&s, 3, LOOK_ROWS);
     err = postbag__row(&s);
     if (err == 1) {
-        age = age_of(&s, 0, now);
+        age = postbag__row_age_ms(&s, 0, now);
         if (out->oldest_ms == 0 || age > out->oldest_age_ms) {
             out->oldest_ms = postbag__col_i64(&s, 0);
             out->oldest_age_ms = age;
@@ -256,7 +242,7 @@ static int walk_back(
         if (err != 1)
             break;
         rows = put - postbag__col_i64(s, 0);
-        age = age_of(s, 1, now);
+        age = postbag__row_age_ms(s, 1, now);
         postbag__reset(s);
         if (age >= RATE_WINDOW_MS) {
             int64_t least = per_1000_s(young, RATE_WINDOW_MS);

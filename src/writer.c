@@ -9,7 +9,6 @@
 
 #include "abi.h"
 #include "error.h"
-#include "limit_store.h"
 #include "mem.h"
 #include "message.h"
 
@@ -40,9 +39,7 @@ static int prepare_all(struct postbag_writer *w)
     if (err == POSTBAG_OK)
         err = postbag__prepare(&w->db, &w->check_headers, check_headers_sql);
     if (err == POSTBAG_OK)
-        err = postbag__pressure_prepare(&w->db, &w->pressure);
-    if (err == POSTBAG_OK)
-        err = postbag__room_open(&w->room, &w->db, w->port);
+        err = postbag__gauge_open(&w->gauge, &w->db, w->port);
     return err;
 }
 
@@ -141,8 +138,7 @@ void postbag_writer_close(struct postbag_writer *w)
     postbag__finalize(&w->insert);
     postbag__finalize(&w->begin);
     postbag__finalize(&w->check_headers);
-    postbag__finalize(&w->pressure);
-    postbag__room_close(&w->room);
+    postbag__gauge_close(&w->gauge);
     postbag__free(w);
 }
 
@@ -329,7 +325,7 @@ int postbag_put(struct postbag_writer *w, const struct postbag_message *m,
     err = check_headers(w, mine.headers);
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__room_check(&w->room, w->port->mono_us(w->port->ctx));
+    err = postbag__room_check(&w->gauge.room, w->port->mono_us(w->port->ctx));
     if (err != POSTBAG_OK)
         return err;
     err = take_id(w, &mine, &id);
@@ -376,9 +372,7 @@ int postbag_pressure(struct postbag_writer *w, struct postbag_pressure *out)
     if (err != POSTBAG_OK)
         return postbag__fail(
             &w->db.fault, err, "pressure: struct_size is not of this library");
-    err = postbag__pressure_read(&w->pressure, &mine);
-    if (err == POSTBAG_OK)
-        err = postbag__room_fill(&w->room, &mine);
+    err = postbag__gauge_read(&w->gauge, &mine);
     if (err != POSTBAG_OK)
         return err;
     size = out->struct_size;

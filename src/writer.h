@@ -4,7 +4,7 @@
 #define POSTBAG_SRC_WRITER_H
 
 #include "db.h"
-#include "room.h"
+#include "gauge.h"
 #include "schema.h"
 #include "shared.h"
 
@@ -13,8 +13,8 @@ struct postbag_writer {
     const struct postbag_port *port;
     struct shared *shared; /* NULL: no engine in this process */
     struct stmt insert;
-    struct stmt begin, check_headers, pressure;
-    struct room room;
+    struct stmt begin, check_headers;
+    struct gauge gauge;
     uint8_t boot[16];
     uint32_t begin_timeout_ms;
     int holds_gate;

@@ -107,11 +107,10 @@
         "or while so many bytes of topics and payloads wait; the last put " \
         "may " \
         "pass it; 0: no limit") \
-    X(U32, min_free_bytes, 0, 0, 4000000000, "bytes", \
-        "or while no more is free on the file system of the database; kept " \
-        "in " \
-        "the database, checked by postbag_put, not for plain SQL; 0: no " \
-        "limit") \
+    X(U32, min_free_bytes, 262144, 1, 4000000000, "bytes", \
+        "or while no more is free on the file system of the database: the " \
+        "rest is the relay's; kept in the database, checked by postbag_put, " \
+        "not for plain SQL") \
     X(U32, detach_after_s, 0, 0, 315360000, "s", \
         "another destination is detached when the oldest message that it has " \
         "not settled, and this one has, is so old: what waits for it is " \

@@ -49,6 +49,7 @@ struct sqlite3;
 struct postbag;
 struct postbag_writer;
 struct postbag_port;
+struct postbag_pressure;
 struct postbag_transport;
 
 /* ---- Errors ---------------------------------------------------------- */
@@ -317,6 +318,14 @@ struct postbag_config {
     /* may be NULL; any thread; must not call Postbag; text is borrowed */
     void (*log)(void *ctx, const struct postbag_log_line *line);
     void *log_ctx;
+    /* may be NULL; how full the outbox is has passed a level (pressure.h), so
+       that producers can shed.  level: enum postbag_pressure_level; p: borrowed
+       until it returns.  On the engine's thread, no transaction open, within
+       0.1 s of a commit that the engine sees; must not block nor call Postbag
+       with this engine.  The room on the disk is looked at when the engine
+       comes by, each poll_ms at least. */
+    void (*on_pressure)(void *ctx, int level, const struct postbag_pressure *p);
+    void *pressure_ctx;
     /* see options.h: meaning, unit, default and range of each */
 #define POSTBAG_FIELD_U32(name) uint32_t name;
 #define POSTBAG_FIELD_STR(name) const char *name;

@@ -21,11 +21,13 @@ struct postbag_pressure {
     int64_t max_bytes; /* likewise */
     int64_t rows_fill;
     int64_t bytes_fill;
+    int64_t oldest_age_ms; /* of the oldest that waits; 0: none does.  By the
+                     time since boot, or the wall clock across boots */
     /* the file system that holds the database; bytes that a process without
        privileges can still take; -1: the port cannot tell */
     int64_t free_bytes;
     int64_t size_bytes;     /* of the whole file system */
-    int64_t min_free_bytes; /* as the database has it; 0: no limit */
+    int64_t min_free_bytes; /* as the database has it */
     int64_t free_fill;      /* min_free_bytes of free_bytes: 500 while twice as
                      much is free as must be */
 };
@@ -41,6 +43,19 @@ struct postbag_pressure {
  */
 POSTBAG_API POSTBAG_CHECK int postbag_pressure(
     struct postbag_writer *w, struct postbag_pressure *out);
+
+/*
+ * Levels for struct postbag_config, on_pressure: percent of the fullest of
+ * rows, bytes and free room.  Told when the fill reaches one, and when it has
+ * fallen 5 % below it.
+ */
+enum postbag_pressure_level {
+    POSTBAG_PRESSURE_NONE = 0,
+    POSTBAG_PRESSURE_HALF = 50,
+    POSTBAG_PRESSURE_HIGH = 80,
+    POSTBAG_PRESSURE_CRITICAL = 95,
+    POSTBAG_PRESSURE_FULL = 100 /* puts are refused */
+};
 
 #ifdef __cplusplus
 }

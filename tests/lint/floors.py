@@ -24,6 +24,7 @@ SAME_FLOOR = {
     "discard_store": ["held_store"],
     "db_open": ["db"],
     "replay_store": ["requeue_store"],
+    "gauge": ["limit_store", "room"],
     "envelope_json": ["envelope"],
     "db_shm": ["db"],
     "db_wal": ["db"],

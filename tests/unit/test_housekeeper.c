@@ -126,6 +126,25 @@ static void test_housekeeper_grows_the_file_ahead_of_the_wal(void **state)
     assert_string_equal(sql_text(b->w.t.app, "PRAGMA integrity_check"), "ok");
 }
 
+static void test_housekeeper_full_disk_makes_a_short_wal_usable_again(
+    void **state)
+{
+    struct bench *b = *state;
+    int64_t before;
+
+    (void)small_wal(b);
+    (void)sql_text(b->w.t.app, "PRAGMA wal_autocheckpoint=0");
+    commit_and_step(b, FRAMES);
+    commit_and_step(b, 5);
+    before = b->r.e.housekeeper.frames;
+    assert_true(before > 0 && before < FRAMES);
+    postbag__housekeeper_note_full(&b->r.e.housekeeper);
+    relay_tick(&b->r);
+    assert_int_equal(b->r.e.housekeeper.is_tight, 0);
+    commit_and_step(b, 1);
+    assert_true(b->r.e.housekeeper.frames < before);
+}
+
 static void test_housekeeper_shrinks_a_wal_that_met_a_full_disk(void **state)
 {
     struct bench *b = *state;
@@ -362,6 +381,7 @@ int main(void)
         BENCH(test_housekeeper_bounds_the_wal_on_a_sound_sqlite),
         BENCH(test_housekeeper_catches_up_after_a_long_reader),
         BENCH(test_housekeeper_grows_the_file_ahead_of_the_wal),
+        BENCH(test_housekeeper_full_disk_makes_a_short_wal_usable_again),
         BENCH(test_housekeeper_shrinks_a_wal_that_met_a_full_disk),
         BENCH(test_housekeeper_keeps_the_shm_ahead_of_a_long_wal),
         BENCH(test_housekeeper_waits_for_a_long_writer),
