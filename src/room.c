@@ -2,6 +2,8 @@
 /* See room.h.  The thread of the connection. */
 #include "room.h"
 
+#include <stddef.h>
+
 #include "abi.h"
 #include "error.h"
 
@@ -34,29 +36,49 @@ int postbag__room_set(struct db *db, uint32_t min_free_bytes)
     return err;
 }
 
+static const struct stmt_plan plan[] = {
+    {offsetof(struct room, limit),
+        "SELECT value FROM main.outbox_meta WHERE key = 'min_free_bytes'"},
+    {offsetof(struct room, spare), "PRAGMA main.freelist_count"},
+};
+enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
+
 int postbag__room_open(
     struct room *r, struct db *db, const struct postbag_port *port)
 {
+    int err;
+
     r->db = db;
     r->port = port;
     r->seen.free_bytes = -1;
-    return postbag__prepare(db, &r->limit,
-        "SELECT value FROM main.outbox_meta WHERE key = 'min_free_bytes'");
+    err = postbag__query_i64(db, "PRAGMA main.page_size", &r->page_size);
+    return err == POSTBAG_OK ? postbag__prepare_all(db, r, plan, STATEMENTS)
+                             : err;
 }
 
 void postbag__room_close(struct room *r)
 {
-    postbag__finalize(&r->limit);
+    postbag__finalize_all(r, plan, STATEMENTS);
 }
 
-static void look_at_files(struct room *r)
+/* What the database has laid out or freed can be taken on a full disk, too. */
+static int look_at_files(struct room *r)
 {
     static const struct postbag_room unknown = {.free_bytes = -1};
+    int err;
 
     if (!POSTBAG__PORT_HAS(r->port, room) ||
         r->port->room(r->port->ctx, postbag__db_path(r->db), &r->seen) !=
             POSTBAG_OK)
         r->seen = unknown;
+    if (r->seen.free_bytes < 0)
+        return POSTBAG_OK;
+    err = postbag__row(&r->spare);
+    if (err < 0)
+        return err;
+    r->seen.free_bytes += postbag__col_i64(&r->spare, 0) * r->page_size;
+    postbag__reset(&r->spare);
+    return POSTBAG_OK;
 }
 
 static int look(struct room *r)
@@ -76,18 +98,18 @@ int postbag__room_check(struct room *r, int64_t now_us)
 
     if (r->next_us == 0 || now_us >= r->next_us) {
         err = look(r);
+        if (err == POSTBAG_OK && r->min_free_bytes != 0)
+            err = look_at_files(r);
         if (err != POSTBAG_OK)
             return err;
-        if (r->min_free_bytes != 0)
-            look_at_files(r);
         r->next_us = now_us + LOOK_US;
     }
     if (r->min_free_bytes == 0 || r->seen.free_bytes < 0 ||
         r->seen.free_bytes > r->min_free_bytes)
         return POSTBAG_OK;
     return postbag__fail(&r->db->fault, POSTBAG_EFULL,
-        "outbox is full: the file system has %lld bytes free,"
-        " min_free_bytes is %lld",
+        "outbox is full: %lld bytes are free on the file system and in the"
+        " database, min_free_bytes is %lld",
         (long long)r->seen.free_bytes, (long long)r->min_free_bytes);
 }
 
@@ -103,7 +125,8 @@ int postbag__room_fill(struct room *r, struct postbag_pressure *out)
 {
     int err = look(r);
 
-    look_at_files(r);
+    if (err == POSTBAG_OK)
+        err = look_at_files(r);
     out->min_free_bytes = r->min_free_bytes;
     out->free_bytes = r->seen.free_bytes;
     out->size_bytes = r->seen.size_bytes;

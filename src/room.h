@@ -19,10 +19,11 @@ POSTBAG_CHECK int postbag__room_set(struct db *db, uint32_t min_free_bytes);
 struct room {
     struct db *db;
     const struct postbag_port *port;
-    struct stmt limit;
+    struct stmt limit, spare;
     int64_t next_us; /* look again; 0: never looked */
-    int64_t min_free_bytes;
-    struct postbag_room seen; /* free_bytes -1: unknown */
+    int64_t min_free_bytes, page_size;
+    /* free_bytes: with the free pages of the database; -1: unknown */
+    struct postbag_room seen;
 };
 
 /* db and port are borrowed until close. */

@@ -23,10 +23,11 @@ struct postbag_pressure {
     int64_t bytes_fill;
     int64_t oldest_age_ms; /* of the oldest that waits; 0: none does.  By the
                      time since boot, or the wall clock across boots */
-    /* the file system that holds the database; bytes that a process without
-       privileges can still take; -1: the port cannot tell */
+    /* bytes that can still be taken: free on the file system, for a process
+       without privileges, and in free pages of the database; -1: the port
+       cannot tell */
     int64_t free_bytes;
-    int64_t size_bytes;     /* of the whole file system */
+    int64_t size_bytes;     /* of the file system */
     int64_t min_free_bytes; /* as the database has it */
     int64_t free_fill;      /* min_free_bytes of free_bytes: 500 while twice as
                      much is free as must be */

@@ -23,7 +23,7 @@ struct args {
     const char *key, *type, *content_type, *headers;
     const char *state, *topic, *consumer, *payload;
     const char *id, *from, *to;
-    int64_t max_payload, wait_ms;
+    int64_t max_payload, wait_ms, prepare;
     int64_t priority, ttl_ms, key_version;
     int64_t limit, after, seq;
     int no_color, retain, all, yes, options, once, help;

@@ -42,6 +42,9 @@ int cli_init(const struct args *args)
     if (postbag_admin_init(&config, (uint32_t)args->max_payload, &why) !=
         POSTBAG_OK)
         return cli_fail(config.db_path, &why);
+    if (args->prepare != 0 &&
+        postbag_prepare(&config, args->prepare, 0, &why) != POSTBAG_OK)
+        return cli_fail(config.db_path, &why);
     return args->profile == NULL ? CLI_OK : set_profile(args);
 }
 

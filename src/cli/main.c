@@ -18,7 +18,7 @@
 #define PRINT " output no-color wait "
 
 static const struct command commands[] = {
-    {"init", "DB", 1, 1, " max-payload profile dest wait ",
+    {"init", "DB", 1, 1, " max-payload prepare profile dest wait ",
         "Create the outbox in a database, new or old.", cli_init},
     {"put", "DB TOPIC [-]", 2, 3,
         " message file key key-version priority type content-type headers"

@@ -16,6 +16,7 @@ import rig
 KIB = 1024
 STEPS = range(0, 100, 4 if rig.FULL else 12)
 SIZE = 8 * KIB * KIB
+PREPARED = 20000 if rig.FULL else 4000
 # puts may take all of the disk
 ALL = "min_free_bytes=1"
 
@@ -286,6 +287,24 @@ class DiskFull(rig.Case):
         own.connection.close()
         self.volume.empty()
         self.check({"EFULL"})
+
+    def test_prepared_files_need_no_room(self):
+        self.set_up("tmpfs")
+        run(rig.COMMAND, "init", self.db_path, "--prepare", "3000000")
+        self.volume.fill(0)
+        firmware = Firmware(self, "gateway0", f"work={PREPARED}",
+                            "gap_us=300")
+        self.lives.append(firmware)
+        self.assertTrue(firmware.starts())
+        rig.wait_long(lambda: "worked" in firmware.out(), "it has worked",
+                      lambda: firmware.count("committed"))
+        own = self.database()
+        own.wait_settled()
+        self.assertEqual(self.volume.free(), 0)
+        self.assertEqual(own.counts()["delivered"], PREPARED, own.counts())
+        self.assertEqual(firmware.count("refused"), 0)
+        self.assertNotIn("ENOSPC", firmware.err())
+        self.assert_sound(own)
 
     def test_no_inode_is_left(self):
         self.set_up("ext4-4096", "-N", "64")

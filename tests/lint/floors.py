@@ -16,6 +16,7 @@ SAME_FLOOR = {
     "admin_care": ["admin"],
     "admin_dest": ["admin"],
     "chooser": ["lane"],
+    "prepare": ["admin"],
     "db_codes": ["db"],
     "dest_store": ["schema", "profile_store"],
     "detach": ["lease"],

@@ -84,8 +84,8 @@ static void test_room_no_more_than_the_limit_is_full(void **state)
     sim_pass_ms(&d->sim, 100);
     assert_int_equal(check(d), POSTBAG_EFULL);
     assert_string_equal(d->db.fault.text,
-        "outbox is full: the file system has 1000 bytes free,"
-        " min_free_bytes is 1000");
+        "outbox is full: 1000 bytes are free on the file system and in the"
+        " database, min_free_bytes is 1000");
     d->sim.room.free_bytes = 1001;
     sim_pass_ms(&d->sim, 100);
     assert_ok(check(d));
@@ -106,6 +106,22 @@ static void test_room_is_looked_at_ten_times_a_second(void **state)
     sim_pass_ms(&d->sim, 100);
     assert_ok(check(d));
     assert_int_equal(d->sim.calls[SIM_ROOM], 10);
+}
+
+static void test_room_in_free_pages_of_the_database_counts(void **state)
+{
+    struct desk *d = *state;
+    struct postbag_pressure p;
+
+    assert_ok(postbag__room_set(&d->db, 1000));
+    d->sim.room.free_bytes = 0;
+    sql_run(d->t.app, "CREATE TABLE big(a); INSERT INTO big"
+                      " VALUES (zeroblob(5 * 4096)); DROP TABLE big");
+    assert_ok(check(d));
+    assert_ok(postbag__room_fill(&d->room, &p));
+    assert_int_equal(
+        p.free_bytes, 4096 * sql_get(d->t.app, "PRAGMA freelist_count"));
+    assert_true(p.free_bytes >= 5 * 4096);
 }
 
 static void test_room_that_nobody_knows_refuses_nothing(void **state)
@@ -185,6 +201,7 @@ int main(void)
         TEST_IN(test_room_limit_that_cannot_be_stored_is_an_error),
         TEST_IN(test_room_no_more_than_the_limit_is_full),
         TEST_IN(test_room_is_looked_at_ten_times_a_second),
+        TEST_IN(test_room_in_free_pages_of_the_database_counts),
         TEST_IN(test_room_that_nobody_knows_refuses_nothing),
         TEST_IN(test_room_fill_is_1000_when_puts_are_refused),
         TEST_IN(test_room_put_is_refused_and_the_rest_commits),
