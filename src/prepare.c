@@ -4,9 +4,9 @@
  * piece, so that the WAL becomes as long as a piece, and empty it again.  What
  * was filled stays in the file as free pages.  The caller's thread.
  */
+#include "postbag/prepare.h"
 #include "admin.h"
 #include "error.h"
-#include "postbag/admin.h"
 
 enum { WAL_BYTES = 4 * 1024 * 1024, ROW_PAGES = 16, FRAME_HEADER = 24 };
 

@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "postbag/linux.h"
+#include "postbag/prepare.h"
 #include "postbag/profile.h"
 
 /* The largest that max_payload can allow, and one byte to see that there is

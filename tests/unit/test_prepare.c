@@ -3,7 +3,7 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-#include "postbag/admin.h"
+#include "postbag/prepare.h"
 #include "sim_port.h"
 #include "tempdb.h"
 #include "unit.h"
