@@ -321,9 +321,8 @@ struct postbag_config {
     /* may be NULL; how full the outbox is has passed a level (pressure.h), so
        that producers can shed.  level: enum postbag_pressure_level; p: borrowed
        until it returns.  On the engine's thread, no transaction open, within
-       0.1 s of a commit that the engine sees; must not block nor call Postbag
-       with this engine.  The room on the disk is looked at when the engine
-       comes by, each poll_ms at least. */
+       0.1 s of a commit, or poll_ms for the room on the disk; must not block
+       nor call Postbag with this engine. */
     void (*on_pressure)(void *ctx, int level, const struct postbag_pressure *p);
     void *pressure_ctx;
     /* see options.h: meaning, unit, default and range of each */
