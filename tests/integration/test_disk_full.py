@@ -6,6 +6,7 @@ On file systems of their own, which only root can mount.  ext4 with blocks of
 1 KiB is the usual one for small partitions, and the worst: a file that is
 mapped has holes there, and a write to one is a SIGBUS."""
 import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -334,7 +335,10 @@ class DiskFull(rig.Case):
 
 
 def need_mounts():
-    """Skip the whole file where no file system can be mounted."""
+    """Skip the whole file where no file system can be mounted.  The mounts are
+    seen by this process and its children alone, and end with them, however."""
+    if ctypes.CDLL(None).unshare(0x20000) == 0:  # CLONE_NEWNS
+        run("mount", "--make-rprivate", "/")
     with tempfile.TemporaryDirectory(prefix="postbag-") as folder:
         try:
             for kind in ("tmpfs", "ext4-1024"):
