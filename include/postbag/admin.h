@@ -464,6 +464,34 @@ struct postbag_replay {
 POSTBAG_API POSTBAG_CHECK int postbag_admin_replay(struct postbag_admin *a,
     const struct postbag_replay *which, int64_t *count_out, int64_t *next_out);
 
+/* Where an archive goes.  Both must not use the admin; not 0 ends the walk. */
+struct postbag_archive {
+    size_t struct_size;
+    const char *dest; /* NULL: "main" */
+    void *ctx;
+    /* One message, as postbag_admin_show has it, in the order of seq. */
+    int (*row)(void *ctx, const struct postbag_row *row);
+    /* What was handed out will be noted as archived: is it safe? */
+    int (*sync)(void *ctx);
+};
+
+/**
+ * Hand out the messages of a destination that are settled and were in no
+ * archive yet, from the oldest up to the first that is not settled, and note
+ * how far.  What was dropped is left out; what is held or dead is there in that
+ * state, once.  After a crash the last rows may be handed out again.  A purge
+ * does not wait: keep rows (options keep_s, keep_rows) for longer than from
+ * one archive to the next.
+ * @param count_out  may be NULL; rows handed out and noted
+ * @param gone_out   may be NULL; rows that were deleted before
+ * @return POSTBAG_OK, EINVAL, EVERSION, ENOTFOUND (no such destination),
+ *         ESTATE (opened to look only), or what a callback returned
+ * Blocks: on SQLite, in batches of 256 rows, and in the callbacks.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_archive(struct postbag_admin *a,
+    const struct postbag_archive *archive, int64_t *count_out,
+    int64_t *gone_out);
+
 /**
  * Delete what is settled for every destination, also rows that keep_s and
  * keep_rows would still keep.  Some of the newest rows stay: the log's end and

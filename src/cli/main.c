@@ -70,6 +70,11 @@ static const struct command commands[] = {
         "Delete what was delivered.\n"
         "Also what the relay's options keep_s and keep_rows would still keep.",
         cli_purge},
+    {"archive", "DB --to FILE", 1, 1, " dest to wait ",
+        "Append what was delivered since the last archive, as JSON lines.\n"
+        "--to - writes to standard output.  A purge does not wait for it:\n"
+        "archive more often than rows are kept (keep_s, keep_rows).",
+        cli_archive},
     {"replay", "DB --from SEQ", 1, 1, " dest from to limit wait ",
         "Send delivered messages once more.\n"
         "Those that are still stored (the relay's options keep_s, keep_rows),\n"
