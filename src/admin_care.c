@@ -7,6 +7,7 @@
 #include "admin.h"
 #include "archive_store.h"
 #include "error.h"
+#include "postbag/care.h"
 #include "replay_store.h"
 #include "schema.h"
 #include "status_store.h"

@@ -4,7 +4,7 @@
 #define POSTBAG_SRC_ARCHIVE_STORE_H
 
 #include "db.h"
-#include "postbag/admin.h"
+#include "postbag/care.h"
 
 struct archive_batch {
     int64_t rows; /* handed out */

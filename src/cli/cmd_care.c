@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "hex.h"
 #include "out.h"
+#include "postbag/care.h"
 #include "postbag/linux.h"
 
 /* ---- archive ----------------------------------------------------------- */

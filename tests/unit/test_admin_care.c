@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include "postbag/care.h"
 #include "postbag/linux.h"
 #include "tempdb.h"
 #include "unit.h"
