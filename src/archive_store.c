@@ -8,15 +8,16 @@
 
 #include "list_store.h"
 
-/* Where the archive ends, and the rows of the log: lowest, and up to which all
- * is settled. */
+/* Where the archive of a destination ends, and the rows of the log: lowest,
+ * and up to which all is settled. */
 struct range {
+    const char *dest;
     int64_t archived, lowest, settled;
 };
 
 /* "priority > 0" must stand there literally, or SQLite does not use the index
  * of urgent rows. */
-static int find_range(struct db *db, const char *dest, struct range *out)
+static int find_range(struct db *db, struct range *out)
 {
     struct stmt s;
     int err = postbag__prepare(db, &s,
@@ -33,7 +34,7 @@ static int find_range(struct db *db, const char *dest, struct range *out)
 
     if (err != POSTBAG_OK)
         return err;
-    postbag__bind_text(&s, 1, dest);
+    postbag__bind_text(&s, 1, out->dest);
     err = postbag__row(&s);
     if (err == 1) {
         out->archived = postbag__col_i64(&s, 0);
@@ -44,9 +45,9 @@ static int find_range(struct db *db, const char *dest, struct range *out)
     return err == 1 ? POSTBAG_OK : err < 0 ? err : POSTBAG_ENOTFOUND;
 }
 
-static int hand_out(struct db *db, const char *dest, const struct range *r,
-    int64_t most, int (*row)(void *ctx, const struct postbag_row *row),
-    void *ctx, struct archive_batch *out)
+static int hand_out(struct db *db, const struct range *r, int64_t most,
+    int (*row)(void *ctx, const struct postbag_row *row), void *ctx,
+    struct archive_batch *out)
 {
     struct stmt s;
     int result = POSTBAG_OK;
@@ -59,13 +60,13 @@ static int hand_out(struct db *db, const char *dest, const struct range *r,
 
     if (err != POSTBAG_OK)
         return err;
-    postbag__bind_text(&s, 1, dest);
+    postbag__bind_text(&s, 1, r->dest);
     postbag__bind_i64(&s, 2, r->archived);
     postbag__bind_i64(&s, 3, r->settled);
     postbag__bind_i64(&s, 4, most);
     while (result == POSTBAG_OK && (err = postbag__row(&s)) == 1) {
         out->upto = postbag__col_i64(&s, 0);
-        result = postbag__show_row(db, dest, out->upto, NULL, row, ctx);
+        result = postbag__show_row(db, r->dest, out->upto, NULL, row, ctx);
         out->rows++;
     }
     postbag__finalize(&s);
@@ -76,15 +77,15 @@ int postbag__archive_next(struct db *db, const char *dest, int64_t most,
     int (*row)(void *ctx, const struct postbag_row *row), void *ctx,
     struct archive_batch *out)
 {
-    struct range r = {.archived = 0};
-    int err = find_range(db, dest, &r);
+    struct range r = {.dest = dest};
+    int err = find_range(db, &r);
 
     *out = (struct archive_batch){.upto = r.archived};
     if (err != POSTBAG_OK || r.settled <= r.archived)
         return err;
     if (r.lowest > r.archived + 1)
         out->gone = r.lowest - r.archived - 1;
-    err = hand_out(db, dest, &r, most, row, ctx, out);
+    err = hand_out(db, &r, most, row, ctx, out);
     if (err == POSTBAG_OK && out->rows < most)
         out->upto = r.settled;
     return err;
