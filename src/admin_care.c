@@ -5,7 +5,9 @@
  */
 #include "abi.h"
 #include "admin.h"
+#include "archive_store.h"
 #include "error.h"
+#include "postbag/care.h"
 #include "replay_store.h"
 #include "schema.h"
 #include "status_store.h"
@@ -132,6 +134,84 @@ int postbag_admin_replay(struct postbag_admin *a,
         *count_out = count;
     if (err == POSTBAG_OK && next_out != NULL)
         *next_out = next;
+    return err;
+}
+
+/* ---- archive ---- */
+
+enum { ARCHIVE_ROWS = 256 };
+
+static int read_batch(struct postbag_admin *a, const struct postbag_archive *x,
+    struct archive_batch *batch)
+{
+    int err = postbag__pin(&a->db);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__archive_next(
+        &a->db, x->dest, ARCHIVE_ROWS, x->row, x->ctx, batch);
+    postbag__rollback(&a->db);
+    return err;
+}
+
+static int mark_batch(struct postbag_admin *a, const struct postbag_archive *x,
+    const struct archive_batch *batch)
+{
+    int err = x->sync(x->ctx);
+
+    if (err == POSTBAG_OK)
+        err = postbag__begin(&a->db, DB_NORMAL);
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__archive_mark(&a->db, x->dest, batch->upto);
+    if (err == POSTBAG_OK)
+        return postbag__commit(&a->db);
+    postbag__rollback(&a->db);
+    return err;
+}
+
+static int archive_all(struct postbag_admin *a, const struct postbag_archive *x,
+    int64_t *count, int64_t *gone)
+{
+    struct archive_batch batch = {.rows = ARCHIVE_ROWS};
+    int err = postbag__schema_find_dest(&a->db, x->dest);
+
+    while (err == POSTBAG_OK && batch.rows == ARCHIVE_ROWS) {
+        err = read_batch(a, x, &batch);
+        if (err == POSTBAG_OK)
+            err = mark_batch(a, x, &batch);
+        if (err != POSTBAG_OK)
+            break;
+        *count += batch.rows;
+        *gone += batch.gone;
+    }
+    return err;
+}
+
+int postbag_admin_archive(struct postbag_admin *a,
+    const struct postbag_archive *archive, int64_t *count_out,
+    int64_t *gone_out)
+{
+    struct postbag_archive x;
+    int64_t count = 0;
+    int64_t gone = 0;
+    int err = postbag__admin_writable(a);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__adopt(&x, sizeof(x), archive);
+    if (err == POSTBAG_OK && (x.row == NULL || x.sync == NULL))
+        err = POSTBAG_EINVAL;
+    if (err != POSTBAG_OK)
+        return postbag__fail(&a->db.fault, err,
+            "archive: struct_size is not of this library, or a callback is"
+            " missing");
+    x.dest = postbag__admin_dest(x.dest);
+    err = archive_all(a, &x, &count, &gone);
+    if (count_out != NULL)
+        *count_out = count;
+    if (gone_out != NULL)
+        *gone_out = gone;
     return err;
 }
 

@@ -4,7 +4,7 @@
 #define POSTBAG_SRC_REPLAY_STORE_H
 
 #include "db.h"
-#include "postbag/admin.h"
+#include "postbag/care.h"
 
 /*
  * In a write transaction of the caller; which->dest not NULL, and a zero bound

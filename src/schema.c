@@ -27,6 +27,7 @@ static const char *const outbox_tables[] = {
     " epoch INTEGER NOT NULL DEFAULT 0,"
     " owner BLOB, boot BLOB, lease_until INTEGER,"
     " first_seq INTEGER NOT NULL DEFAULT 1,"
+    " archived INTEGER NOT NULL DEFAULT 0,"
     " profile TEXT"
     ") STRICT, WITHOUT ROWID",
 

@@ -8,7 +8,7 @@
 #define POSTBAG_SRC_VERIFY_H
 
 #include "db.h"
-#include "postbag/admin.h"
+#include "postbag/care.h"
 
 /* Of one rule no more findings are told. */
 enum { VERIFY_MOST = 10 };

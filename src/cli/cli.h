@@ -51,6 +51,7 @@ int cli_dest_ls(const struct args *args);
 int cli_dest_add(const struct args *args);
 int cli_dest_remove(const struct args *args);
 int cli_purge(const struct args *args);
+int cli_archive(const struct args *args);
 int cli_replay(const struct args *args);
 int cli_vacuum(const struct args *args);
 int cli_verify(const struct args *args);

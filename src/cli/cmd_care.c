@@ -1,13 +1,132 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands that look after the whole of a database: replay, vacuum. */
+/* Commands that look after the whole of a database: archive, replay, vacuum. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli.h"
+#include "hex.h"
 #include "out.h"
+#include "postbag/care.h"
 #include "postbag/linux.h"
+
+/* ---- archive ----------------------------------------------------------- */
+
+struct archive {
+    const char *dest, *name;
+    FILE *to;
+    int cause; /* errno of what went wrong with it */
+};
+
+static int failed(struct archive *x)
+{
+    x->cause = errno;
+    return POSTBAG_EIO;
+}
+
+static int archive_row(void *ctx, const struct postbag_row *row)
+{
+    struct archive *x = ctx;
+    struct json j = {.to = x->to, .is_first = 1};
+    char id[37];
+
+    postbag_id_format(&row->id, id);
+    json_open(&j, NULL, '{');
+    json_number(&j, "seq", row->seq);
+    json_text(&j, "id", id);
+    json_text(&j, "dest", x->dest);
+    json_text(&j, "state", postbag_row_state_name(row->state));
+    json_text(&j, "topic", row->topic);
+    json_text(&j, "key", row->key);
+    json_maybe(&j, "key_version", row->key_version, row->key_version != 0);
+    json_number(&j, "priority", row->priority);
+    json_text(&j, "type", row->type);
+    json_text(&j, "content_type", row->content_type);
+    json_text(&j, "headers", row->headers);
+    json_bool(&j, "retain", row->retain != 0);
+    json_maybe(&j, "ttl_ms", row->ttl_ms, row->ttl_ms != 0);
+    json_time(&j, "created", row->created_ms);
+    json_time(&j, "published_at", row->published_ms);
+    json_number(&j, "attempts", row->attempts);
+    json_text(&j, "error", row->error);
+    if (row->is_text) {
+        json_text_n(&j, "payload", row->payload, row->payload_len);
+    } else {
+        (void)fputs(",\"payload_base64\":\"", x->to);
+        base64_print(x->to, row->payload, row->payload_len);
+        (void)fputc('"', x->to);
+    }
+    json_close(&j, '}');
+    (void)fputc('\n', x->to);
+    return ferror(x->to) ? failed(x) : 0;
+}
+
+/* What is no file (a pipe) cannot be synced; its reader is trusted. */
+static int archive_sync(void *ctx)
+{
+    struct archive *x = ctx;
+
+    if (fflush(x->to) != 0)
+        return failed(x);
+    if (fsync(fileno(x->to)) != 0 && errno != EINVAL && errno != EROFS)
+        return failed(x);
+    return 0;
+}
+
+static int archive_to(
+    struct archive *x, struct postbag_admin *a, const struct args *args)
+{
+    const struct postbag_archive archive = {
+        .struct_size = sizeof(archive),
+        .dest = args->dest,
+        .ctx = x,
+        .row = archive_row,
+        .sync = archive_sync,
+    };
+    int64_t count = 0;
+    int64_t gone = 0;
+    int err = postbag_admin_archive(a, &archive, &count, &gone);
+
+    if (gone > 0)
+        (void)cli_complain(CLI_OK,
+            "%lld rows were deleted before they could be archived: keep them"
+            " for longer (keep_s, keep_rows)",
+            (long long)gone);
+    errno = x->cause;
+    if (errno != 0)
+        return cli_errno(CLI_ERROR, x->name);
+    if (err != POSTBAG_OK)
+        return cli_fail("not all is archived", postbag_admin_fault(a));
+    if (x->to != stdout)
+        (void)printf("%lld archived\n", (long long)count);
+    return CLI_OK;
+}
+
+int cli_archive(const struct args *args)
+{
+    struct archive x = {.dest = args->dest == NULL ? "main" : args->dest,
+        .name = args->to,
+        .to = stdout};
+    struct postbag_admin *a;
+    int code;
+
+    if (args->to == NULL)
+        return cli_complain(CLI_USAGE, "say where to: --to FILE or --to -");
+    code = cli_open(&a, args, 1);
+    if (code != CLI_OK)
+        return code;
+    if (strcmp(args->to, "-") != 0)
+        x.to = fopen(args->to, "abe");
+    code =
+        x.to == NULL ? cli_errno(CLI_ERROR, args->to) : archive_to(&x, a, args);
+    if (x.to != NULL && x.to != stdout && fclose(x.to) != 0 && code == CLI_OK)
+        code = cli_errno(CLI_ERROR, args->to);
+    postbag_admin_close(a);
+    return code;
+}
 
 /* ---- replay ------------------------------------------------------------ */
 

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "out.h"
+#include "postbag/care.h"
 
 struct check {
     struct json json;

@@ -70,6 +70,12 @@ static const struct command commands[] = {
         "Delete what was delivered.\n"
         "Also what the relay's options keep_s and keep_rows would still keep.",
         cli_purge},
+    {"archive", "DB --to FILE", 1, 1, " dest to wait ",
+        "Append to a file what was delivered, as JSON lines.\n"
+        "It begins where the last archive ended.\n"
+        "--to - writes to standard output.  A purge does not wait for it:\n"
+        "archive more often than rows are kept (keep_s, keep_rows).",
+        cli_archive},
     {"replay", "DB --from SEQ", 1, 1, " dest from to limit wait ",
         "Send delivered messages once more.\n"
         "Those that are still stored (the relay's options keep_s, keep_rows),\n"
@@ -77,7 +83,8 @@ static const struct command commands[] = {
         " once.",
         cli_replay},
     {"vacuum", "DB", 1, 1, " wait ",
-        "Give free space back, offline: nothing may have the database open.\n"
+        "Give free space back, offline.\n"
+        "Nothing may have the database open.\n"
         "Needs free space, up to twice the size of the database.",
         cli_vacuum},
     {"verify", "DB", 1, 1, PRINT,
@@ -196,8 +203,7 @@ static int usage(FILE *to, int code)
     (void)fputs("\npostbag COMMAND --help tells more.  DB is the application's"
                 " database.\n"
                 "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
-                " 5 broker refused,\n"
-                "6 verify found something wrong\n",
+                " 5 refused, 6 unsound\n",
         to);
     return code;
 }

@@ -16,8 +16,8 @@ from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, UNSOUND,
 
 COMMANDS = ["init", "put", "status", "relay", "ls", "show", "dead ls",
             "dead requeue", "dead discard", "dest ls", "dest add",
-            "dest remove", "inbox ls", "purge", "replay", "vacuum", "verify",
-            "version"]
+            "dest remove", "inbox ls", "purge", "archive", "replay", "vacuum",
+            "verify", "version"]
 
 KILL = """INSERT INTO outbox_held(dest, seq, state, attempts, error, dead_ms,
     id, topic, payload, key, priority, retain, created_ms)
@@ -323,6 +323,72 @@ class Replay(CliTest):
                      "1", "--dest", "moon")
         self.refused(USAGE, "10000", "replay", self.db, "--from", "1",
                      "--limit", "10001")
+
+
+class Archive(CliTest):
+    def settle(self, seq):
+        self.sql(f"UPDATE outbox_cursor SET acked = {seq}, sent_hi = {seq},"
+                 f" settled_rows = {seq} WHERE lane = 0")
+
+    def test_archive_appends_what_is_new(self):
+        self.init()
+        ids = [self.put("t", "grüße", "--key", "k", "--headers",
+                        '{"a":"b"}'),
+               self.ok("put", self.db, "t", "-", stdin=b"\0\xff").strip(),
+               self.put("t", "3")]
+        self.settle(2)
+        file = self.path("log.jsonl")
+        self.assertEqual(self.ok("archive", self.db, "--to", file),
+                         "2 archived\n")
+        self.assertEqual(self.ok("archive", self.db, "--to", file),
+                         "0 archived\n")
+        self.settle(3)
+        self.ok("archive", self.db, "--to", file)
+        with open(file, encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        self.assertEqual([row["id"] for row in rows], ids)
+        self.assertEqual([row["seq"] for row in rows], [1, 2, 3])
+        first = rows[0]
+        self.assertEqual(
+            (first["dest"], first["state"], first["topic"], first["key"],
+             first["headers"], first["payload"]),
+            ("main", "published", "t", "k", '{"a":"b"}', "grüße"))
+        self.assertEqual(base64.b64decode(rows[1]["payload_base64"]),
+                         b"\0\xff")
+        self.assertNotIn("payload", rows[1])
+
+    def test_archive_to_standard_output_has_lines_only(self):
+        self.init()
+        self.put("t", "x")
+        self.settle(1)
+        lines = self.ok("archive", self.db, "--to", "-").splitlines()
+        self.assertEqual([json.loads(line)["seq"] for line in lines], [1])
+
+    def test_archive_that_cannot_be_written_forgets_nothing(self):
+        self.init()
+        self.put("t", "x")
+        self.settle(1)
+        self.refused(ERROR, "/dev/full", "archive", self.db, "--to",
+                     "/dev/full")
+        self.refused(ERROR, "no/log", "archive", self.db, "--to",
+                     self.path("no/log"))
+        self.refused(USAGE, "--to FILE", "archive", self.db)
+        self.refused(NOT_FOUND, "no destination", "archive", self.db, "--to",
+                     self.path("log"), "--dest", "moon")
+        self.assertIn('"seq":1', self.ok("archive", self.db, "--to", "-"))
+
+    def test_archive_tells_what_was_deleted_before(self):
+        self.init()
+        self.sql("INSERT INTO outbox(topic, payload) WITH RECURSIVE n(i) AS"
+                 " (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 300)"
+                 " SELECT 't', 'x' FROM n")
+        self.settle(300)
+        self.ok("purge", self.db, "--yes")
+        result = self.run_cli("archive", self.db, "--to", self.path("log"))
+        self.assertEqual((result.returncode, result.out),
+                         (OK, "44 archived\n"))
+        self.assertIn("256 rows were deleted before", result.err)
+        self.ok("archive", self.db, "--to", self.path("log"))
 
 
 class Vacuum(CliTest):

@@ -24,6 +24,7 @@ SAME_FLOOR = {
     "held_store": ["lost_store"],
     "discard_store": ["held_store"],
     "db_open": ["db"],
+    "archive_store": ["list_store"],
     "replay_store": ["requeue_store"],
     "gauge": ["limit_store", "room"],
     "envelope_json": ["envelope"],

@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include "postbag/care.h"
 #include "postbag/linux.h"
 #include "tempdb.h"
 #include "unit.h"
@@ -235,6 +236,86 @@ static void test_admin_care_replay_refusals_change_nothing(void **state)
     postbag_admin_close(a);
 }
 
+/* ---- archive ---- */
+
+static int on_row(void *ctx, const struct postbag_row *row)
+{
+    char text[40];
+
+    (void)snprintf(text, sizeof(text), "%d", (int)row->seq);
+    return tell(ctx, text);
+}
+
+static int on_sync(void *ctx)
+{
+    return tell(ctx, "sync");
+}
+
+static int64_t archived(struct world *w)
+{
+    return sql_get(w->t.app, "SELECT archived FROM outbox_dest");
+}
+
+static void test_admin_care_archive_notes_what_is_safe(void **state)
+{
+    struct world *w = *state;
+    struct postbag_admin *a = open_admin(w->t.path, 1);
+    struct postbag_archive x = {
+        .struct_size = sizeof(x), .ctx = w, .row = on_row, .sync = on_sync};
+    int64_t count = -1;
+    int64_t gone = -1;
+
+    sql_run(w->t.app, "INSERT INTO outbox(topic, payload)"
+                      " VALUES ('t', 'x'), ('t', 'y'), ('t', 'z');"
+                      "UPDATE outbox_cursor SET acked = 2, sent_hi = 2,"
+                      " settled_rows = 2, settled_bytes = 4, delivered = 2"
+                      " WHERE lane = 0");
+    /* a row cannot be written; it is not safe: nothing is noted */
+    for (int i = 2; i <= 3; i++) {
+        w->told[0] = '\0';
+        w->end_at = i;
+        assert_int_equal(postbag_admin_archive(a, &x, &count, &gone), 7);
+        assert_string_equal(w->told, i == 2 ? "1|2|" : "1|2|sync|");
+        assert_int_equal(count, 0);
+        assert_int_equal(archived(w), 0);
+    }
+    w->told[0] = '\0';
+    assert_ok(postbag_admin_archive(a, &x, &count, &gone));
+    assert_string_equal(w->told, "1|2|sync|");
+    assert_int_equal(count, 2);
+    assert_int_equal(gone, 0);
+    assert_int_equal(archived(w), 2);
+    assert_int_equal(
+        postbag_admin_archive(w->a, &x, NULL, NULL), POSTBAG_ESTATE);
+    x.sync = NULL;
+    assert_int_equal(postbag_admin_archive(a, &x, NULL, NULL), POSTBAG_EINVAL);
+    x.struct_size = 0;
+    assert_int_equal(
+        postbag_admin_archive(a, &x, NULL, NULL), POSTBAG_EVERSION);
+    postbag_admin_close(a);
+}
+
+static void test_admin_care_archive_of_many_goes_on_to_the_end(void **state)
+{
+    struct world *w = *state;
+    struct postbag_admin *a = open_admin(w->t.path, 1);
+    const struct postbag_archive x = {
+        .struct_size = sizeof(x), .ctx = w, .row = on_row, .sync = on_sync};
+    int64_t count = 0;
+
+    sql_run(w->t.app,
+        "INSERT INTO outbox(topic, payload) WITH RECURSIVE n(i) AS"
+        " (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 600)"
+        " SELECT 't', 'x' FROM n;"
+        "UPDATE outbox_cursor SET acked = 512, sent_hi = 512,"
+        " settled_rows = 512, settled_bytes = 1024, delivered = 512"
+        " WHERE lane = 0");
+    assert_ok(postbag_admin_archive(a, &x, &count, NULL));
+    assert_int_equal(count, 512);
+    assert_int_equal(archived(w), 512);
+    postbag_admin_close(a);
+}
+
 /* ---- vacuum ---- */
 
 static int vacuum(
@@ -347,6 +428,8 @@ int main(void)
         TEST_IN(test_admin_care_verify_goes_on_where_it_cannot_read),
         TEST_IN(test_admin_care_replay_queues_what_was_delivered),
         TEST_IN(test_admin_care_replay_refusals_change_nothing),
+        TEST_IN(test_admin_care_archive_notes_what_is_safe),
+        TEST_IN(test_admin_care_archive_of_many_goes_on_to_the_end),
         TEST_IN(test_admin_care_vacuum_gives_space_back),
         TEST_IN(test_admin_care_vacuum_refuses_while_somebody_has_it_open),
         TEST_IN(test_admin_care_alone_keeps_others_out),
