@@ -9,6 +9,7 @@
 #include "error.h"
 #include "limit_store.h"
 #include "mem.h"
+#include "printable.h"
 #include "schema.h"
 
 enum { OPEN_BUSY_MS = 5000 };
@@ -38,11 +39,14 @@ static void outbound_lost(
     ring(e);
 }
 
-static void outbound_settled(void *ctx, uint32_t token, int err, int reason)
+static void outbound_settled(
+    void *ctx, uint32_t token, int err, int reason, const char *text)
 {
     struct engine *e = ctx;
     struct settled letter = {.token = token, .err = err, .reason = reason};
 
+    if (text != NULL)
+        postbag__printable(letter.text, sizeof(letter.text), text);
     if (postbag__mailbox_post(&e->mailbox, &letter) != POSTBAG_OK)
         postbag__log(&e->log, POSTBAG_LOG_ERROR, POSTBAG_EPROTO,
             "the transport settled more sends than it accepted");
@@ -78,12 +82,14 @@ static void inbound_lost(
     ring(e);
 }
 
-static void inbound_settled(void *ctx, uint32_t token, int err, int reason)
+static void inbound_settled(
+    void *ctx, uint32_t token, int err, int reason, const char *text)
 {
     (void)ctx; /* nothing is sent there */
     (void)token;
     (void)err;
     (void)reason;
+    (void)text;
 }
 
 static int inbound_arrived(

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "printable.h"
+
 /* What the end of a row's wait needs to know of it. */
 #define WHO_ENDS \
     " RETURNING key, priority, length(CAST(topic AS BLOB))" \
@@ -171,17 +173,34 @@ static void bind_due(struct stmt *s, int index, const struct due *due)
     postbag__bind_i64(s, index + 1, due->ms);
 }
 
+struct error {
+    char text[HELD_ERROR_MAX + 1];
+};
+
+/* Every error passes here; *clean is borrowed until the statement is run. */
+static void bind_error(
+    struct stmt *s, int index, const char *error, struct error *clean)
+{
+    if (error == NULL) {
+        postbag__bind_null(s, index);
+        return;
+    }
+    postbag__printable(clean->text, sizeof(clean->text), error);
+    postbag__bind_text(s, index, clean->text);
+}
+
 int postbag__held_hold(
     struct held_store *h, int64_t seq, const struct hold *hold, int64_t wall_ms)
 {
     struct stmt *s = &h->hold;
+    struct error clean;
 
     postbag__bind_text(s, 1, h->dest);
     postbag__bind_i64(s, 2, seq);
     postbag__bind_text(s, 3, hold->state);
     postbag__bind_i64(s, 4, hold->attempts);
     bind_due(s, 5, hold->due);
-    postbag__bind_text(s, 7, hold->error);
+    bind_error(s, 7, hold->error, &clean);
     postbag__bind_i64(s, 8, wall_ms);
     postbag__bind_i64(s, 9, hold->deaths);
     return postbag__run(s);
@@ -190,10 +209,12 @@ int postbag__held_hold(
 static int put_off(struct held_store *h, struct stmt *s, int64_t seq,
     const struct due *due, const char *error)
 {
+    struct error clean;
+
     postbag__bind_text(s, 1, h->dest);
     postbag__bind_i64(s, 2, seq);
     bind_due(s, 3, due);
-    postbag__bind_text(s, 5, error);
+    bind_error(s, 5, error, &clean);
     return postbag__run(s);
 }
 
@@ -248,9 +269,10 @@ static int release(struct held_store *h, struct stmt *ended)
 int postbag__held_bury(
     struct held_store *h, int64_t seq, const char *error, int64_t wall_ms)
 {
+    struct error clean;
     int err;
 
-    postbag__bind_text(&h->bury, 3, error);
+    bind_error(&h->bury, 3, error, &clean);
     postbag__bind_i64(&h->bury, 4, wall_ms);
     err = end(h, &h->bury, seq);
     return err == 1 ? release(h, &h->bury) : err;

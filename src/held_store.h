@@ -47,6 +47,9 @@ POSTBAG_CHECK int postbag__held_before(
 #define HELD_SUSPECT "suspect:"
 POSTBAG_CHECK int postbag__held_is_suspect(struct held_store *h, int64_t seq);
 
+/* Most bytes of an error.  Whatever it is made of, it is kept printable. */
+enum { HELD_ERROR_MAX = 200 };
+
 /* All below: in a fenced transaction of the caller. */
 
 struct hold {

@@ -152,10 +152,15 @@ int postbag__sender_expire_held(struct sender *s, const struct row *row)
 
 /* ---- by outcome ---- */
 
-static void describe(char *out, size_t size, int reason)
+struct why {
+    char text[HELD_ERROR_MAX + 1];
+};
+
+static void describe(struct why *out, const struct settled *letter)
 {
-    (void)snprintf(out, size, "refused: %s (0x%02x)",
-        postbag_reason_text(reason, 0), (unsigned)reason & 0xffu);
+    (void)snprintf(out->text, sizeof(out->text), "refused: %s (0x%02x)%s%s",
+        postbag_reason_text(letter->reason, 0), (unsigned)letter->reason & 0xffu,
+        letter->text[0] == '\0' ? "" : ": ", letter->text);
 }
 
 static int is_over(const struct sender *s, int attempts, int reason)
@@ -168,7 +173,7 @@ static int settle_held(
     struct sender *s, const struct slot *slot, const struct settled *letter)
 {
     struct row row;
-    char error[80];
+    struct why why;
     int attempts = 0;
     int err =
         postbag__held_fetch(s->held, slot->seq, &s->row_arena, &row, &attempts);
@@ -177,27 +182,28 @@ static int settle_held(
         return err; /* an operator removed it: nothing to record */
     if (letter->err == POSTBAG_OK)
         return held_delivered(s, &row);
-    describe(error, sizeof(error), letter->reason);
+    describe(&why, letter);
     if (is_over(s, attempts + 1, letter->reason))
-        return postbag__sender_bury(s, &row, error);
-    return held_refused(s, &row, attempts, error);
+        return postbag__sender_bury(s, &row, why.text);
+    return held_refused(s, &row, attempts, why.text);
 }
 
 /* An older row of its key may have been requeued while this one was in flight:
  * then it waits for that one, or the two would race. */
-static int hold_refused(struct sender *s, int lane, struct entry *e, int reason)
+static int hold_refused(
+    struct sender *s, int lane, struct entry *e, const struct settled *letter)
 {
-    char error[80];
+    struct why why;
     int is_held;
 
-    describe(error, sizeof(error), reason);
-    if (is_over(s, 1, reason))
-        return postbag__sender_hold(s, lane, e, "dead", error);
+    describe(&why, letter);
+    if (is_over(s, 1, letter->reason))
+        return postbag__sender_hold(s, lane, e, "dead", why.text);
     is_held = postbag__held_before(s->held, e->seq, 1);
     if (is_held < 0)
         return is_held;
     return postbag__sender_hold(
-        s, lane, e, is_held ? "behind" : "retry", error);
+        s, lane, e, is_held ? "behind" : "retry", why.text);
 }
 
 static int settle_log(
@@ -214,7 +220,7 @@ static int settle_log(
         return POSTBAG_OK;
     }
     e->state = ENTRY_READY;
-    return hold_refused(s, slot->lane, e, letter->reason);
+    return hold_refused(s, slot->lane, e, letter);
 }
 
 /* Down to one at a time, though Paho may wake a second late for a message that
