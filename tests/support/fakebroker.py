@@ -33,7 +33,8 @@ Settings, at the start or later by a line "set key=value" on standard input
   words=TEXT        Reason String of a DISCONNECT or of a PUBACK that refuses
                     (%1b: the byte 0x1b)
   wordslen=N        with as many x behind it that it has N bytes
-  refusetopic=T:RC  a PUBLISH to topic T gets a PUBACK with that reason
+  refusetopic=T:RC  a PUBLISH to a topic that begins with T gets a PUBACK with
+                    that reason
   subrefuse=RC      answer SUBSCRIBE with this code
   subsilent=FILTER  never answer SUBSCRIBE of this filter
   times=1           log at=SECONDS at the end of each PUBLISH
@@ -372,7 +373,7 @@ class Connection:
         if payload.startswith(b"rc=0x"):
             return int(payload[3:7], 16)
         refused, _, code = self.setting("refusetopic", "").rpartition(":")
-        return int(code, 0) if refused and topic == refused else 0
+        return int(code, 0) if refused and topic.startswith(refused) else 0
 
     def acknowledge(self, mid, reason):
         body = struct.pack(">H", mid)
