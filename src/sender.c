@@ -45,7 +45,7 @@ static void watch_bound(struct sender *s)
     if (!postbag__bound_watch(&s->bound, held->live, held->live_bytes))
         return;
     if (s->bound.is_reached)
-        postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+        postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_EREFUSED,
             "%lld refused messages and those behind them are held (%lld bytes):"
             " new ones wait until there are fewer",
             (long long)held->live, (long long)held->live_bytes);
