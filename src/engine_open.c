@@ -302,6 +302,7 @@ static int open_sender(struct engine *e)
                 .held_max_per_key = c->held_max_per_key,
                 .dead_max_rows = c->dead_max_rows,
                 .dead_max_bytes = c->dead_max_bytes,
+                .dead_requeue_s = c->dead_requeue_s,
                 .skip_sync_before_send = c->skip_sync_before_send,
                 .lane_share = c->lane_share,
                 .bulk_rate = c->bulk_rate,

@@ -75,7 +75,7 @@ static const char *const outbox_tables[] = {
     "  CHECK (state IN ('retry', 'behind', 'suspect', 'dead')),"
     " attempts INTEGER NOT NULL DEFAULT 0,"
     " due_boot BLOB, due_ms INTEGER,"
-    " error TEXT, held_ms INTEGER, dead_ms INTEGER,"
+    " error TEXT, held_ms INTEGER, dead_ms INTEGER, revived INTEGER,"
     " deaths INTEGER NOT NULL DEFAULT 0,"
     " id BLOB NOT NULL, topic TEXT NOT NULL, payload ANY NOT NULL,"
     " key TEXT, key_version INTEGER, type TEXT, content_type TEXT,"
@@ -88,13 +88,14 @@ static const char *const outbox_tables[] = {
     " dest, priority, due_boot, due_ms, seq)"
     " WHERE state = 'retry'",
     /* with state, so that to count what waits reads nothing else */
-    "CREATE INDEX outbox_held_key"
-    " ON outbox_held(dest, key, priority, seq, state)"
-    " WHERE key IS NOT NULL AND state <> 'dead'",
+    "CREATE INDEX outbox_held_key ON outbox_held(dest, key, priority, seq,"
+    " state) WHERE key IS NOT NULL AND state <> 'dead'",
     "CREATE INDEX outbox_held_dead ON outbox_held(dest, seq)"
     " WHERE state = 'dead'",
     "CREATE INDEX outbox_held_deaths ON outbox_held(dest, deaths)"
     " WHERE deaths > 0",
+    "CREATE INDEX outbox_held_revive ON outbox_held(dest, due_ms)"
+    " WHERE state = 'dead' AND due_ms IS NOT NULL",
 
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"

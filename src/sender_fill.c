@@ -270,6 +270,7 @@ int postbag__sender_fill(struct sender *s, int64_t now_us)
     err = postbag__lease_verify(s->lease, now_us);
     if (err != POSTBAG_OK)
         return err;
+    note_error(&r, postbag__sender_revive(s, now_us));
     begin(s, &r);
     take_turns(s, &r);
     if (r.was_held_time)

@@ -35,6 +35,7 @@ SAME_FLOOR = {
     "sender_suspect": ["sender"],
     "sender_trial": ["sender"],
     "trial_store": ["held_store"],
+    "sender_revive": ["sender"],
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "engine_open": ["engine"],

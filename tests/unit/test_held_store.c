@@ -134,7 +134,7 @@ static void test_held_key_holds_back_later_rows_of_its_lane_only(void **state)
     assert_int_equal(before(s, 3), 0); /* key b */
     assert_int_equal(before(s, 4), 0); /* lane 1 */
     assert_int_equal(before(s, 5), 0); /* no key */
-    assert_ok(postbag__held_bury(&s->h, 2, "no", 88));
+    assert_ok(postbag__held_bury(&s->h, 2, "no", 88, NULL));
     assert_int_equal(before(s, 6), 0); /* dead */
 }
 
@@ -204,7 +204,7 @@ static void test_held_again_charges_and_plans(void **state)
 /* Whatever ends the wait of the oldest; row 2 waits for it, then row 6. */
 static int bury(struct shelf *s, int64_t seq)
 {
-    return postbag__held_bury(&s->h, seq, "no", 88);
+    return postbag__held_bury(&s->h, seq, "no", 88, NULL);
 }
 
 static int deliver(struct shelf *s, int64_t seq)

@@ -8,7 +8,7 @@ static void test_held_dead_row_tells_when_and_why(void **state)
 
     hold(s, 1, "retry", 500);
     hold(s, 3, "dead", 0);
-    assert_ok(postbag__held_bury(&s->h, 1, "no", 88));
+    assert_ok(postbag__held_bury(&s->h, 1, "no", 88, NULL));
     assert_string_equal(sql_text(s->t.app, "SELECT seq, error, held_ms, dead_ms"
                                            " FROM outbox_held ORDER BY seq"),
         "1|no|77|88 3|why|77|77");
@@ -115,7 +115,7 @@ static void test_held_error_is_short_and_printable(void **state)
     assert_ok(postbag__held_postpone(&s->h, 4, &due, hostile));
     assert_int_equal(sql_get(s->t.app, is_sound), 3);
     hold(s, 5, "retry", 1);
-    assert_ok(postbag__held_bury(&s->h, 5, hostile, 88));
+    assert_ok(postbag__held_bury(&s->h, 5, hostile, 88, NULL));
     assert_int_equal(sql_get(s->t.app, is_sound), 4);
     free(hostile);
 }
