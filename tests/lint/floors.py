@@ -21,6 +21,7 @@ SAME_FLOOR = {
     "detach": ["lease"],
     "handling": ["writer"],
     "held_store": ["lost_store"],
+    "schema": ["schema_held"],
     "discard_store": ["held_store"],
     "db_open": ["db"],
     "replay_store": ["requeue_store"],

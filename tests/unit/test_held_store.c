@@ -69,56 +69,6 @@ static void test_held_stats_count_what_is_still_to_be_sent(void **state)
     assert_int_equal(stats.dead_bytes, 3);
 }
 
-static const char *counted(struct shelf *s)
-{
-    return sql_text(s->t.app,
-        "SELECT held_rows, held_bytes, dead_rows, dead_bytes FROM outbox_cursor"
-        " WHERE lane < 2 ORDER BY lane");
-}
-
-/* Beside the cursor, whoever changes what is held. */
-static void test_held_rows_and_bytes_are_counted_by_lane(void **state)
-{
-    struct shelf *s = *state;
-
-    sql_run(s->t.app, "INSERT INTO outbox(topic, payload, priority)"
-                      " VALUES ('\u00e9', '\u00e9\u00e9', 1)");
-    hold(s, 1, "retry", 500);
-    hold(s, 7, "behind", 0);
-    hold(s, 7, "behind", 0);
-    assert_string_equal(counted(s), "1|3|0|0 1|6|0|0");
-    sql_run(s->t.app, "UPDATE outbox_held SET state = 'dead' WHERE seq = 7");
-    assert_string_equal(counted(s), "1|3|0|0 0|0|1|6");
-    sql_run(s->t.app, "UPDATE outbox_held SET state = 'suspect' WHERE seq = 1");
-    sql_run(s->t.app, "UPDATE outbox_held SET state = 'retry' WHERE seq = 7");
-    assert_string_equal(counted(s), "1|3|0|0 1|6|0|0");
-    sql_run(s->t.app, "DELETE FROM outbox_held");
-    assert_string_equal(counted(s), "0|0|0|0 0|0|0|0");
-}
-
-/* However much is held. */
-static void test_held_is_found_by_seeks(void **state)
-{
-    static const struct {
-        const char *sql, *plan;
-    } all[] = {
-        {"SELECT min(due_ms) FROM outbox_held WHERE dest = 'main'"
-         " AND state = 'retry' AND priority = 0 AND due_boot = x'00'",
-            "outbox_held_due (dest=? AND priority=? AND due_boot=?)"},
-        {"SELECT count(*) FROM outbox_held WHERE dest = 'main' AND key = 'k'"
-         " AND key IS NOT NULL AND priority = 0 AND state <> 'dead'",
-            "COVERING INDEX outbox_held_key (dest=? AND key=? AND priority=?)"},
-        {"SELECT seq FROM outbox_held WHERE dest = 'main' AND state = 'dead'"
-         " ORDER BY seq",
-            "outbox_held_dead (dest=?)"},
-    };
-    struct shelf *s = *state;
-
-    for (size_t i = 0; i < COUNT(all); i++)
-        assert_has(sql_text(s->t.app, "EXPLAIN QUERY PLAN %s", all[i].sql),
-            all[i].plan);
-}
-
 static int before(struct shelf *s, int64_t seq)
 {
     return postbag__held_before(&s->h, seq, 2);
@@ -316,8 +266,6 @@ int main(void)
         TEST_IN(test_held_copy_outlives_the_log),
         TEST_IN(test_held_twice_is_held_once),
         TEST_IN(test_held_stats_count_what_is_still_to_be_sent),
-        TEST_IN(test_held_rows_and_bytes_are_counted_by_lane),
-        TEST_IN(test_held_is_found_by_seeks),
         TEST_IN(test_held_key_holds_back_later_rows_of_its_lane_only),
         TEST_IN(test_held_rows_before_are_counted_up_to_a_bound),
         TEST_IN(test_held_rows_come_due_by_boot_and_time),
