@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The order of a key around refusals, and what one refused topic costs."""
+import itertools
 import os
 import re
 import subprocess
@@ -55,7 +56,10 @@ class Keys(rig.Case):
                        check=True, capture_output=True)
         self.put("a/6")
         rig.wait_for(lambda: self.sent("a")[-1:] == ["a/6"], "all of a went")
-        self.assertEqual(self.sent("a")[11:], ["a/1", "a/4", "a/5", "a/6"])
+        # one whose fate could not be recorded, as while a put commits, is
+        # sent again
+        self.assertEqual([topic for topic, _ in itertools.groupby(
+            self.sent("a")[11:])], ["a/1", "a/4", "a/5", "a/6"])
         self.assertEqual(len(ids), 3)
         for _, message_id in ids:
             self.assertGreaterEqual(
