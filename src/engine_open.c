@@ -9,6 +9,7 @@
 #include "error.h"
 #include "limit_store.h"
 #include "mem.h"
+#include "printable.h"
 #include "room.h"
 #include "schema.h"
 
@@ -39,11 +40,14 @@ static void outbound_lost(
     ring(e);
 }
 
-static void outbound_settled(void *ctx, uint32_t token, int err, int reason)
+static void outbound_settled(
+    void *ctx, uint32_t token, int err, int reason, const char *text)
 {
     struct engine *e = ctx;
     struct settled letter = {.token = token, .err = err, .reason = reason};
 
+    if (text != NULL)
+        postbag__printable(letter.text, sizeof(letter.text), text);
     if (postbag__mailbox_post(&e->mailbox, &letter) != POSTBAG_OK)
         postbag__log(&e->log, POSTBAG_LOG_ERROR, POSTBAG_EPROTO,
             "the transport settled more sends than it accepted");
@@ -79,12 +83,14 @@ static void inbound_lost(
     ring(e);
 }
 
-static void inbound_settled(void *ctx, uint32_t token, int err, int reason)
+static void inbound_settled(
+    void *ctx, uint32_t token, int err, int reason, const char *text)
 {
     (void)ctx; /* nothing is sent there */
     (void)token;
     (void)err;
     (void)reason;
+    (void)text;
 }
 
 static int inbound_arrived(
@@ -299,6 +305,7 @@ static int open_sender(struct engine *e)
                 .held_max_per_key = c->held_max_per_key,
                 .dead_max_rows = c->dead_max_rows,
                 .dead_max_bytes = c->dead_max_bytes,
+                .dead_requeue_s = c->dead_requeue_s,
                 .skip_sync_before_send = c->skip_sync_before_send,
                 .lane_share = c->lane_share,
                 .bulk_rate = c->bulk_rate,

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "printable.h"
+
 /* What the end of a row's wait needs to know of it. */
 #define WHO_ENDS \
     " RETURNING key, priority, length(CAST(topic AS BLOB))" \
@@ -17,6 +19,9 @@
 /* of one lane */
 #define RETRIES \
     "FROM outbox_held WHERE dest = ?1 AND state = 'retry' AND priority = ?5"
+#define PLANNED \
+    "FROM outbox_held WHERE dest = ?1 AND state = 'dead' AND due_ms IS NOT " \
+    "NULL"
 
 static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, hold),
@@ -63,7 +68,8 @@ static const struct stmt_plan plan[] = {
         " AND state = 'retry' AND error LIKE '" HELD_SUSPECT " the link%'"},
     {offsetof(struct held_store, bury),
         "UPDATE outbox_held SET state = 'dead',"
-        " attempts = attempts + 1, error = ?3, dead_ms = ?4"
+        " attempts = attempts + 1, error = ?3, dead_ms = ?4,"
+        " due_boot = iif(revived, NULL, ?5), due_ms = iif(revived, NULL, ?6)"
         " WHERE dest = ?1 AND seq = ?2" WHO_ENDS},
     {offsetof(struct held_store, remove),
         "DELETE FROM outbox_held WHERE dest = ?1 AND seq = ?2" WHO_ENDS},
@@ -73,6 +79,18 @@ static const struct stmt_plan plan[] = {
         " due_ms = NULL WHERE dest = ?1 AND state = 'behind' AND seq ="
         " (SELECT min(seq) FROM outbox_held WHERE dest = ?1 AND key = ?2"
         "  AND key IS NOT NULL AND priority = ?3 AND state <> 'dead')"},
+    {offsetof(struct held_store, has_old_plans),
+        "SELECT 1 " PLANNED " AND due_boot IS NOT ?2 LIMIT 1"},
+    {offsetof(struct held_store, plan_anew),
+        "UPDATE outbox_held SET due_boot = ?2, due_ms = ?3"
+        " WHERE dest = ?1 AND state = 'dead' AND due_ms IS NOT NULL"
+        " AND due_boot IS NOT ?2"},
+    {offsetof(struct held_store, next_revival), "SELECT min(due_ms) " PLANNED},
+    {offsetof(struct held_store, revive),
+        "UPDATE outbox_held SET state = 'retry', attempts = 0,"
+        " due_boot = NULL, due_ms = NULL, dead_ms = NULL, revived = 1"
+        " WHERE dest = ?1 AND seq IN (SELECT seq " PLANNED
+        " AND due_ms <= ?2 ORDER BY due_ms LIMIT ?3)"},
     /* one that the saved cursor has not passed would, without its copy, be
        sent after the next start and counted twice */
     {offsetof(struct held_store, oldest_dead),
@@ -171,17 +189,34 @@ static void bind_due(struct stmt *s, int index, const struct due *due)
     postbag__bind_i64(s, index + 1, due->ms);
 }
 
+struct error {
+    char text[HELD_ERROR_MAX + 1];
+};
+
+/* Every error passes here; *clean is borrowed until the statement is run. */
+static void bind_error(
+    struct stmt *s, int index, const char *error, struct error *clean)
+{
+    if (error == NULL) {
+        postbag__bind_null(s, index);
+        return;
+    }
+    postbag__printable(clean->text, sizeof(clean->text), error);
+    postbag__bind_text(s, index, clean->text);
+}
+
 int postbag__held_hold(
     struct held_store *h, int64_t seq, const struct hold *hold, int64_t wall_ms)
 {
     struct stmt *s = &h->hold;
+    struct error clean;
 
     postbag__bind_text(s, 1, h->dest);
     postbag__bind_i64(s, 2, seq);
     postbag__bind_text(s, 3, hold->state);
     postbag__bind_i64(s, 4, hold->attempts);
     bind_due(s, 5, hold->due);
-    postbag__bind_text(s, 7, hold->error);
+    bind_error(s, 7, hold->error, &clean);
     postbag__bind_i64(s, 8, wall_ms);
     postbag__bind_i64(s, 9, hold->deaths);
     return postbag__run(s);
@@ -190,10 +225,12 @@ int postbag__held_hold(
 static int put_off(struct held_store *h, struct stmt *s, int64_t seq,
     const struct due *due, const char *error)
 {
+    struct error clean;
+
     postbag__bind_text(s, 1, h->dest);
     postbag__bind_i64(s, 2, seq);
     bind_due(s, 3, due);
-    postbag__bind_text(s, 5, error);
+    bind_error(s, 5, error, &clean);
     return postbag__run(s);
 }
 
@@ -245,13 +282,17 @@ static int release(struct held_store *h, struct stmt *ended)
     return err;
 }
 
-int postbag__held_bury(
-    struct held_store *h, int64_t seq, const char *error, int64_t wall_ms)
+int postbag__held_bury(struct held_store *h, int64_t seq, const char *error,
+    int64_t wall_ms, const struct due *again)
 {
+    struct error clean;
     int err;
 
-    postbag__bind_text(&h->bury, 3, error);
+    bind_error(&h->bury, 3, error, &clean);
     postbag__bind_i64(&h->bury, 4, wall_ms);
+    postbag__bind_null(&h->bury, 5);
+    postbag__bind_null(&h->bury, 6);
+    bind_due(&h->bury, 5, again);
     err = end(h, &h->bury, seq);
     return err == 1 ? release(h, &h->bury) : err;
 }
@@ -330,6 +371,55 @@ int postbag__held_trim_dead(struct held_store *h, uint32_t max_rows,
         dropped += err == 1;
     }
     return err < 0 ? err : dropped;
+}
+
+/* ---- dead rows that come back by themselves ---- */
+
+int postbag__held_has_old_plans(struct held_store *h, const uint8_t boot[16])
+{
+    int err;
+
+    postbag__bind_text(&h->has_old_plans, 1, h->dest);
+    postbag__bind_blob(&h->has_old_plans, 2, boot, 16);
+    err = postbag__row(&h->has_old_plans);
+    if (err == 1)
+        postbag__reset(&h->has_old_plans);
+    return err;
+}
+
+int postbag__held_plan_anew(struct held_store *h, const struct due *due)
+{
+    postbag__bind_text(&h->plan_anew, 1, h->dest);
+    bind_due(&h->plan_anew, 2, due);
+    return postbag__run(&h->plan_anew);
+}
+
+int postbag__held_next_revival(struct held_store *h, int64_t *ms)
+{
+    int err;
+
+    postbag__bind_text(&h->next_revival, 1, h->dest);
+    err = postbag__row(&h->next_revival);
+    if (err != 1)
+        return err == POSTBAG_OK ? POSTBAG_EIO : err;
+    *ms = postbag__col_is_null(&h->next_revival, 0)
+              ? INT64_MAX
+              : postbag__col_i64(&h->next_revival, 0);
+    postbag__reset(&h->next_revival);
+    return POSTBAG_OK;
+}
+
+int postbag__held_revive(
+    struct held_store *h, int64_t now_ms, int64_t most, int64_t *count_out)
+{
+    int err;
+
+    postbag__bind_text(&h->revive, 1, h->dest);
+    postbag__bind_i64(&h->revive, 2, now_ms);
+    postbag__bind_i64(&h->revive, 3, most);
+    err = postbag__run(&h->revive);
+    *count_out = postbag__changes(h->db);
+    return err;
 }
 
 /* ---- what is due ---- */

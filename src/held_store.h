@@ -11,8 +11,8 @@ struct held_store {
     const char *dest;        /* borrowed */
     struct lost_store *lost; /* of the same destination; borrowed */
     struct stmt hold, exists, before, due, next_due, fetch, again, postpone,
-        is_suspect, bury, remove, release, oldest_dead, count_delivered,
-        count_dropped, stats;
+        is_suspect, bury, remove, release, oldest_dead, has_old_plans,
+        plan_anew, next_revival, revive, count_delivered, count_dropped, stats;
 };
 
 /* When a row may be tried again: CLOCK_BOOTTIME ms of one boot.  In another
@@ -47,6 +47,9 @@ POSTBAG_CHECK int postbag__held_before(
 #define HELD_SUSPECT "suspect:"
 POSTBAG_CHECK int postbag__held_is_suspect(struct held_store *h, int64_t seq);
 
+/* Most bytes of an error.  Whatever it is made of, it is kept printable. */
+enum { HELD_ERROR_MAX = 200 };
+
 /* All below: in a fenced transaction of the caller. */
 
 struct hold {
@@ -69,8 +72,9 @@ POSTBAG_CHECK int postbag__held_postpone(struct held_store *h, int64_t seq,
 
 /* These end a row's wait: the oldest behind it is due now.  They do nothing
  * where an operator has removed the row. */
-POSTBAG_CHECK int postbag__held_bury(
-    struct held_store *h, int64_t seq, const char *error, int64_t wall_ms);
+/* again: when it comes back by itself, but only once; NULL: never. */
+POSTBAG_CHECK int postbag__held_bury(struct held_store *h, int64_t seq,
+    const char *error, int64_t wall_ms, const struct due *again);
 /* Delivered: remove the row, count it. */
 POSTBAG_CHECK int postbag__held_deliver(struct held_store *h, int64_t seq);
 /* Dropped: remove the row, count it, record it in outbox_lost. */
@@ -82,6 +86,18 @@ POSTBAG_CHECK int postbag__held_drop(
  * an error. */
 POSTBAG_CHECK int postbag__held_trim_dead(struct held_store *h,
     uint32_t max_rows, uint32_t max_bytes, int64_t wall_ms);
+
+/* Are dead rows planned by the clock of another boot?  1, 0 or an error. */
+POSTBAG_CHECK int postbag__held_has_old_plans(
+    struct held_store *h, const uint8_t boot[16]);
+POSTBAG_CHECK int postbag__held_plan_anew(
+    struct held_store *h, const struct due *due);
+/* When the next dead row comes back, in ms of this boot; INT64_MAX: none. */
+POSTBAG_CHECK int postbag__held_next_revival(struct held_store *h, int64_t *ms);
+/* The dead whose time has come, no more than `most`, are retry rows again.
+ * postbag__line_up comes next. */
+POSTBAG_CHECK int postbag__held_revive(
+    struct held_store *h, int64_t now_ms, int64_t most, int64_t *count_out);
 
 /* One of the rows of a lane that are due, after `skip` others of them: 1 and
  * the row, 0, or an error. */

@@ -45,7 +45,7 @@ struct entry *postbag__lane_at(struct lane *l, uint32_t i)
 }
 
 struct entry *postbag__lane_push(
-    struct lane *l, int64_t seq, uint32_t bytes, uint16_t key)
+    struct lane *l, int64_t seq, uint32_t bytes, uint32_t key)
 {
     struct entry *e = postbag__lane_at(l, l->count);
 
@@ -57,6 +57,19 @@ struct entry *postbag__lane_push(
     e->state = ENTRY_READY;
     e->outcome = OUTCOME_DELIVERED;
     return e;
+}
+
+int postbag__lane_has_older(struct lane *l, uint32_t i)
+{
+    uint32_t key = postbag__lane_at(l, i)->key;
+
+    for (uint32_t k = 0; k < i; k++) {
+        const struct entry *e = postbag__lane_at(l, k);
+
+        if (e->key == key && e->state != ENTRY_SETTLED)
+            return 1;
+    }
+    return 0;
 }
 
 struct entry *postbag__lane_find(struct lane *l, int64_t seq)

@@ -31,7 +31,7 @@ enum outcome {
 struct entry {
     int64_t seq;
     uint32_t bytes; /* topic and payload */
-    uint16_t key;   /* bucket of its key, from 1; 0: no key */
+    uint32_t key;   /* hash of its key, not 0; 0: no key */
     uint8_t state;
     uint8_t outcome;
 };
@@ -65,9 +65,11 @@ void postbag__lane_restart(struct lane *l, int64_t acked, int64_t sent_hi);
 int postbag__lane_is_full(const struct lane *l);
 /* Add a row behind the others; the ring must not be full. */
 struct entry *postbag__lane_push(
-    struct lane *l, int64_t seq, uint32_t bytes, uint16_t key);
+    struct lane *l, int64_t seq, uint32_t bytes, uint32_t key);
 /* The i-th entry from the head, i < count. */
 struct entry *postbag__lane_at(struct lane *l, uint32_t i);
+/* Is one of the entries before the i-th of its key, and not settled? */
+int postbag__lane_has_older(struct lane *l, uint32_t i);
 /* NULL if the row is not in the ring. */
 struct entry *postbag__lane_find(struct lane *l, int64_t seq);
 /* Settle an entry; moves acked over the settled prefix. */

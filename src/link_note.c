@@ -3,7 +3,7 @@
  * before the number that says so. */
 #include "link.h"
 
-#include <stdio.h>
+#include "printable.h"
 
 void postbag__link_note_up(
     struct link *l, uint32_t generation, const struct postbag_link *info)
@@ -17,7 +17,7 @@ void postbag__link_note_lost(
 {
     l->lost.err = err;
     l->lost.reason = reason;
-    (void)snprintf(l->lost.text, sizeof(l->lost.text), "%s",
+    postbag__printable(l->lost.text, sizeof(l->lost.text),
         text == NULL ? postbag_error_text(err) : text);
     atomic_store(&l->lost_generation, generation);
 }

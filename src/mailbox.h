@@ -17,6 +17,7 @@ struct settled {
     uint32_t token;
     int err;
     int reason;
+    char text[128]; /* what the broker said, printable; "" for nothing */
 };
 
 struct mailbox_cell {

@@ -83,14 +83,14 @@ void postbag__outbox_scan(
         postbag__bind_i64(s, 4, lane);
 }
 
-/* FNV-1a; two keys in one bucket only wait for each other. */
-static uint16_t key_bucket(const char *key)
+/* FNV-1a; two keys of one hash only wait for each other. */
+static uint32_t hash_of(const char *key)
 {
     uint32_t hash = 2166136261u;
 
     for (const unsigned char *p = (const unsigned char *)key; *p != 0; p++)
         hash = (hash ^ *p) * 16777619u;
-    return (uint16_t)(1 + (hash ^ hash >> 16) % 1023);
+    return hash == 0 ? 1 : hash;
 }
 
 int postbag__outbox_scan_next(
@@ -106,7 +106,7 @@ int postbag__outbox_scan_next(
     out->seq = postbag__col_i64(s, 0);
     out->bytes = (uint32_t)postbag__col_i64(s, 1);
     out->is_keyed = key != NULL;
-    out->key = key == NULL ? 0 : key_bucket(key);
+    out->key = key == NULL ? 0 : hash_of(key);
     out->is_ours = postbag__col_i64(s, 3) != 0;
     return 1;
 }

@@ -16,7 +16,7 @@ struct outbox_store {
 struct scanned {
     int64_t seq;
     uint32_t bytes;
-    uint16_t key; /* bucket, as in struct entry */
+    uint32_t key; /* hash, as in struct entry */
     int is_ours;  /* addressed to this destination, or to all */
     int is_keyed;
 };

@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "message.h"
+#include "schema_held.h"
 
 static const char *const outbox_tables[] = {
     "CREATE TABLE outbox_meta("
@@ -71,33 +72,6 @@ static const char *const outbox_tables[] = {
     " seq INTEGER PRIMARY KEY, bytes INTEGER NOT NULL) STRICT",
     "INSERT INTO outbox_sum VALUES (0, 0)",
 
-    "CREATE TABLE outbox_held("
-    " dest TEXT NOT NULL, seq INTEGER NOT NULL,"
-    " state TEXT NOT NULL"
-    "  CHECK (state IN ('retry', 'behind', 'suspect', 'dead')),"
-    " attempts INTEGER NOT NULL DEFAULT 0,"
-    " due_boot BLOB, due_ms INTEGER,"
-    " error TEXT, held_ms INTEGER, dead_ms INTEGER,"
-    " deaths INTEGER NOT NULL DEFAULT 0,"
-    " id BLOB NOT NULL, topic TEXT NOT NULL, payload ANY NOT NULL,"
-    " key TEXT, key_version INTEGER, type TEXT, content_type TEXT,"
-    " headers TEXT, priority INTEGER NOT NULL, retain INTEGER NOT NULL,"
-    " ttl_ms INTEGER, created_ms INTEGER NOT NULL,"
-    " boot BLOB, mono_ms INTEGER,"
-    " replay INTEGER NOT NULL DEFAULT 0,"
-    " PRIMARY KEY(dest, seq)) STRICT",
-    "CREATE INDEX outbox_held_due ON outbox_held("
-    " dest, priority, due_boot, due_ms, seq)"
-    " WHERE state = 'retry'",
-    /* with state, so that to count what waits reads nothing else */
-    "CREATE INDEX outbox_held_key"
-    " ON outbox_held(dest, key, priority, seq, state)"
-    " WHERE key IS NOT NULL AND state <> 'dead'",
-    "CREATE INDEX outbox_held_dead ON outbox_held(dest, seq)"
-    " WHERE state = 'dead'",
-    "CREATE INDEX outbox_held_deaths ON outbox_held(dest, deaths)"
-    " WHERE deaths > 0",
-
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"
     " at_ms INTEGER NOT NULL, boot BLOB, mono_ms INTEGER,"
@@ -110,37 +84,7 @@ static const char *const outbox_tables[] = {
     " PRIMARY KEY(dest, hi, lo, reason)) STRICT, WITHOUT ROWID",
 };
 
-/* How much is held and dead, whoever changes it. */
-#define NEW_BYTES \
-    "(length(CAST(NEW.topic AS BLOB)) + length(CAST(NEW.payload AS BLOB)))"
-#define OLD_BYTES \
-    "(length(CAST(OLD.topic AS BLOB)) + length(CAST(OLD.payload AS BLOB)))"
-#define COUNT_NEW \
-    " UPDATE outbox_cursor SET" \
-    "  held_rows = held_rows + (NEW.state <> 'dead')," \
-    "  held_bytes = held_bytes + (NEW.state <> 'dead') * " NEW_BYTES "," \
-    "  dead_rows = dead_rows + (NEW.state = 'dead')," \
-    "  dead_bytes = dead_bytes + (NEW.state = 'dead') * " NEW_BYTES \
-    " WHERE dest = NEW.dest AND lane = NEW.priority;"
-#define DISCOUNT_OLD \
-    " UPDATE outbox_cursor SET" \
-    "  held_rows = held_rows - (OLD.state <> 'dead')," \
-    "  held_bytes = held_bytes - (OLD.state <> 'dead') * " OLD_BYTES "," \
-    "  dead_rows = dead_rows - (OLD.state = 'dead')," \
-    "  dead_bytes = dead_bytes - (OLD.state = 'dead') * " OLD_BYTES \
-    " WHERE dest = OLD.dest AND lane = OLD.priority;"
-
 static const char *const outbox_triggers[] = {
-    "CREATE TRIGGER outbox_held_in AFTER INSERT ON outbox_held"
-    " BEGIN" COUNT_NEW " END",
-
-    "CREATE TRIGGER outbox_held_out AFTER DELETE ON outbox_held"
-    " BEGIN" DISCOUNT_OLD " END",
-
-    "CREATE TRIGGER outbox_held_turn AFTER UPDATE OF state ON outbox_held"
-    " WHEN (OLD.state = 'dead') <> (NEW.state = 'dead')"
-    " BEGIN" DISCOUNT_OLD COUNT_NEW " END",
-
     /* so few bytes come after a total that to count them is cheap */
     "CREATE TRIGGER outbox_total AFTER INSERT ON outbox"
     " WHEN NEW.seq % 256 = 0 OR length(NEW.payload) > 4096 BEGIN"
@@ -290,6 +234,8 @@ static int create_v1(struct db *db)
 {
     int err = RUN_ALL(db, outbox_tables);
 
+    if (err == POSTBAG_OK)
+        err = postbag__schema_create_held(db);
     if (err == POSTBAG_OK)
         err = RUN_ALL(db, outbox_triggers);
     if (err == POSTBAG_OK)

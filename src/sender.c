@@ -18,6 +18,7 @@ int postbag__sender_init(struct sender *s)
     for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
         err = postbag__lane_init(&s->lanes[i], s->options.window * LOOK_AHEAD);
     s->allowed = s->options.window;
+    s->revive_ms = INT64_MAX;
     s->bound.max_rows = s->options.held_max_rows;
     s->bound.max_bytes = s->options.held_max_bytes;
     s->held_due_ms = INT64_MAX;
@@ -45,7 +46,7 @@ static void watch_bound(struct sender *s)
     if (!postbag__bound_watch(&s->bound, held->live, held->live_bytes))
         return;
     if (s->bound.is_reached)
-        postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+        postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_EREFUSED,
             "%lld refused messages and those behind them are held (%lld bytes):"
             " new ones wait until there are fewer",
             (long long)held->live, (long long)held->live_bytes);
@@ -87,6 +88,9 @@ int postbag__sender_look(struct sender *s)
         err = postbag__held_stats(s->held, &s->held_stats);
     if (err == POSTBAG_OK)
         watch_bound(s);
+    s->revive_ms = INT64_MAX;
+    if (err == POSTBAG_OK && s->options.dead_requeue_s != 0)
+        err = postbag__held_next_revival(s->held, &s->revive_ms);
     if (err == POSTBAG_OK && s->held_stats.live > 0)
         return postbag__held_next_due(s->held, &now, &s->held_due_ms);
     s->held_due_ms = INT64_MAX;
@@ -105,7 +109,9 @@ int postbag__sender_load(struct sender *s)
         if (s->lanes[i].acked > acked)
             acked = s->lanes[i].acked;
     postbag__start_durable(s->shared, acked);
-    err = postbag__sender_look(s);
+    err = postbag__sender_plan_revivals(s);
+    if (err == POSTBAG_OK)
+        err = postbag__sender_look(s);
     if (err != POSTBAG_OK)
         return err;
     for (int i = 0; i < POSTBAG__LANES; i++)
@@ -411,5 +417,7 @@ int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us)
         at = earlier(at, later(s->paced_us, not_before));
     if (s->held_due_ms != INT64_MAX)
         at = earlier(at, later(s->held_due_ms * 1000, not_before));
+    if (s->revive_ms != INT64_MAX && !s->bound.is_reached)
+        at = earlier(at, later(s->revive_ms * 1000, not_before));
     return at;
 }

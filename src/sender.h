@@ -34,7 +34,7 @@ struct sender_options {
     uint32_t window, window_bytes, ack_batch, ack_delay_ms, ack_timeout_ms;
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
     uint32_t held_max_rows, held_max_bytes, held_max_per_key;
-    uint32_t dead_max_rows, dead_max_bytes;
+    uint32_t dead_max_rows, dead_max_bytes, dead_requeue_s;
     uint32_t skip_sync_before_send, stable_ms;
     uint32_t lane_share, bulk_rate, bulk_bytes_rate, pace_all;
     int notes_times; /* delivered rows are kept: say since when */
@@ -66,6 +66,7 @@ struct sender {
     int64_t unsaved_us;       /* when the first unsaved ack came; 0: none */
     struct patience patience; /* with the broker's PUBACKs */
     int64_t held_due_ms;      /* next held row; INT64_MAX: none */
+    int64_t revive_ms;        /* next dead row that comes back; likewise */
     int64_t retry_us;         /* the database was busy or failed: not before */
     int again;                /* a pass ended early: there is more to do now */
     struct suspicion suspicion;
@@ -168,9 +169,15 @@ int postbag__sender_may_try_suspect(const struct sender *s);
 /* Settle a row of the log by copying it to outbox_held. */
 POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
     struct entry *e, const char *state, const char *error);
-/* The fate of a held row that can never be sent. */
-POSTBAG_CHECK int postbag__sender_bury(
-    struct sender *s, const struct row *row, const char *error);
+/* A held row is given up; is_mendable: the broker may take it another day. */
+POSTBAG_CHECK int postbag__sender_bury(struct sender *s, const struct row *row,
+    const char *error, int is_mendable);
+/* Dead rows that come back by themselves: plan those of another boot; when one
+ * that dies now does (NULL: never); those whose time has come. */
+POSTBAG_CHECK int postbag__sender_plan_revivals(struct sender *s);
+const struct due *postbag__sender_comes_back(
+    const struct sender *s, int is_mendable, struct due *out);
+POSTBAG_CHECK int postbag__sender_revive(struct sender *s, int64_t now_us);
 
 /* A row of the log whose time is over: settle it, unless older ones are not
  * yet settled; then it waits for them, unsent. */

@@ -21,6 +21,7 @@ struct pass {
     uint32_t at;        /* the entry of the ring to look at */
     struct entry *next; /* what could leave; NULL: not looked yet */
     uint8_t met[KEY_BUCKETS / 8];
+    uint8_t stays[KEY_BUCKETS / 8]; /* of them: a row waits for long */
 };
 
 /* One step's passes, and the first error of one. */
@@ -82,17 +83,36 @@ static int scan_lane(struct sender *s, int i)
 
 /* ---- a lane's next row ---- */
 
-/* Has this row's key an older row unsettled?  Marks the key as met. */
-static int waits_for_key(struct pass *p, const struct entry *e)
+static uint32_t bucket_of(uint32_t key)
 {
-    uint8_t bit = (uint8_t)(1u << (e->key % 8));
-    uint8_t *met = &p->met[e->key / 8];
+    return (key ^ key >> 16) % KEY_BUCKETS;
+}
 
-    if (e->key == 0)
+static int is_in(const uint8_t *set, uint32_t key)
+{
+    uint32_t at = bucket_of(key);
+
+    return set[at / 8] >> (at % 8) & 1;
+}
+
+static void add_to(uint8_t *set, uint32_t key)
+{
+    uint32_t at = bucket_of(key);
+
+    set[at / 8] |= (uint8_t)(1u << (at % 8));
+}
+
+/* Has the k-th row's key an older row unsettled?  Marks the key as met.  Keys
+ * of one bucket wait for each other, but not for a key that stays. */
+static int waits_for_key(struct pass *p, struct lane *l, uint32_t k)
+{
+    uint32_t key = postbag__lane_at(l, k)->key;
+
+    if (key == 0)
         return 0;
-    if (*met & bit)
-        return 1;
-    *met |= bit;
+    if (is_in(p->met, key))
+        return !is_in(p->stays, key) || postbag__lane_has_older(l, k);
+    add_to(p->met, key);
     return 0;
 }
 
@@ -104,9 +124,10 @@ static void find_next(struct sender *s, int lane, struct pass *p)
     if (p->is_over || p->next != NULL)
         return;
     while (p->at < l->count) {
-        struct entry *e = postbag__lane_at(l, p->at++);
+        uint32_t k = p->at++;
+        struct entry *e = postbag__lane_at(l, k);
 
-        if (e->state == ENTRY_SETTLED || waits_for_key(p, e) ||
+        if (e->state == ENTRY_SETTLED || waits_for_key(p, l, k) ||
             e->state == ENTRY_FLYING)
             continue;
         p->next = e;
@@ -142,9 +163,12 @@ static int try_held(struct sender *s, const struct turn *t, struct pass *p)
 /* What ends here ends the walk of the ring; held rows may still leave. */
 static int try_log(struct sender *s, const struct turn *t, struct pass *p)
 {
+    uint32_t key = p->next->key;
     int fate = postbag__sender_send(s, t, p->next);
 
     p->next = NULL;
+    if (fate == FATE_GO_ON)
+        add_to(p->stays, key);
     if (ends(fate))
         p->at = UINT32_MAX;
     return fate;
@@ -246,6 +270,7 @@ int postbag__sender_fill(struct sender *s, int64_t now_us)
     err = postbag__lease_verify(s->lease, now_us);
     if (err != POSTBAG_OK)
         return err;
+    note_error(&r, postbag__sender_revive(s, now_us));
     begin(s, &r);
     take_turns(s, &r);
     if (r.was_held_time)

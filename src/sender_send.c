@@ -343,7 +343,7 @@ static int send_due(
         return FATE_OVER;
     if (err != POSTBAG_EINVAL)
         return err;
-    err = postbag__sender_bury(s, row, s->db->fault.text);
+    err = postbag__sender_bury(s, row, s->db->fault.text, 0);
     s->again = 1;
     return err == POSTBAG_OK ? FATE_ENDED : err;
 }

@@ -70,17 +70,17 @@ static int names_suspect(const char *error)
            strncmp(error, HELD_SUSPECT, sizeof(HELD_SUSPECT) - 1) == 0;
 }
 
-int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
-    const char *state, const char *error)
+/* due: NULL, or when a retry row is tried, or a dead one comes back. */
+static int hold(struct sender *s, int lane, struct entry *e, const char *state,
+    const char *error, const struct due *due)
 {
     int is_dead = strcmp(state, "dead") == 0;
     int is_suspect = names_suspect(error);
     int dropped = 0;
-    struct due due = due_after(s, 1);
     const struct hold hold = {
         .state = state,
         .attempts = strcmp(state, "behind") != 0 && !is_suspect,
-        .due = strcmp(state, "retry") == 0 ? &due : NULL,
+        .due = due,
         .error = error,
         .deaths = postbag__trial_deaths(&s->trial, lane, e->seq),
     };
@@ -102,15 +102,26 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
     return POSTBAG_OK;
 }
 
-int postbag__sender_bury(
-    struct sender *s, const struct row *row, const char *error)
+int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
+    const char *state, const char *error)
 {
+    struct due due = due_after(s, 1);
+
+    return hold(
+        s, lane, e, state, error, strcmp(state, "retry") == 0 ? &due : NULL);
+}
+
+int postbag__sender_bury(
+    struct sender *s, const struct row *row, const char *error, int is_mendable)
+{
+    struct due again;
     int dropped = 0;
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__held_bury(s->held, row->seq, error, wall_ms(s));
+    err = postbag__held_bury(s->held, row->seq, error, wall_ms(s),
+        postbag__sender_comes_back(s, is_mendable, &again));
     if (err == POSTBAG_OK)
         err = make_room(s, &dropped);
     err = finish(s, err);
@@ -152,23 +163,33 @@ int postbag__sender_expire_held(struct sender *s, const struct row *row)
 
 /* ---- by outcome ---- */
 
-static void describe(char *out, size_t size, int reason)
+struct why {
+    char text[HELD_ERROR_MAX + 1];
+};
+
+static void describe(struct why *out, const struct settled *letter)
 {
-    (void)snprintf(out, size, "refused: %s (0x%02x)",
-        postbag_reason_text(reason, 0), (unsigned)reason & 0xffu);
+    (void)snprintf(out->text, sizeof(out->text), "refused: %s (0x%02x)%s%s",
+        postbag_reason_text(letter->reason, 0),
+        (unsigned)letter->reason & 0xffu, letter->text[0] == '\0' ? "" : ": ",
+        letter->text);
+}
+
+static int is_mendable(int reason)
+{
+    return postbag__verdict(reason) != VERDICT_DEAD;
 }
 
 static int is_over(const struct sender *s, int attempts, int reason)
 {
-    return postbag__verdict(reason) == VERDICT_DEAD ||
-           attempts >= (int)s->options.max_attempts;
+    return !is_mendable(reason) || attempts >= (int)s->options.max_attempts;
 }
 
 static int settle_held(
     struct sender *s, const struct slot *slot, const struct settled *letter)
 {
     struct row row;
-    char error[80];
+    struct why why;
     int attempts = 0;
     int err =
         postbag__held_fetch(s->held, slot->seq, &s->row_arena, &row, &attempts);
@@ -177,27 +198,31 @@ static int settle_held(
         return err; /* an operator removed it: nothing to record */
     if (letter->err == POSTBAG_OK)
         return held_delivered(s, &row);
-    describe(error, sizeof(error), letter->reason);
+    describe(&why, letter);
     if (is_over(s, attempts + 1, letter->reason))
-        return postbag__sender_bury(s, &row, error);
-    return held_refused(s, &row, attempts, error);
+        return postbag__sender_bury(
+            s, &row, why.text, is_mendable(letter->reason));
+    return held_refused(s, &row, attempts, why.text);
 }
 
 /* An older row of its key may have been requeued while this one was in flight:
  * then it waits for that one, or the two would race. */
-static int hold_refused(struct sender *s, int lane, struct entry *e, int reason)
+static int hold_refused(
+    struct sender *s, int lane, struct entry *e, const struct settled *letter)
 {
-    char error[80];
+    struct due again;
+    struct why why;
     int is_held;
 
-    describe(error, sizeof(error), reason);
-    if (is_over(s, 1, reason))
-        return postbag__sender_hold(s, lane, e, "dead", error);
+    describe(&why, letter);
+    if (is_over(s, 1, letter->reason))
+        return hold(s, lane, e, "dead", why.text,
+            postbag__sender_comes_back(s, is_mendable(letter->reason), &again));
     is_held = postbag__held_before(s->held, e->seq, 1);
     if (is_held < 0)
         return is_held;
     return postbag__sender_hold(
-        s, lane, e, is_held ? "behind" : "retry", error);
+        s, lane, e, is_held ? "behind" : "retry", why.text);
 }
 
 static int settle_log(
@@ -214,7 +239,7 @@ static int settle_log(
         return POSTBAG_OK;
     }
     e->state = ENTRY_READY;
-    return hold_refused(s, slot->lane, e, letter->reason);
+    return hold_refused(s, slot->lane, e, letter);
 }
 
 /* Down to one at a time, though Paho may wake a second late for a message that

@@ -62,7 +62,7 @@ static int bury(struct sender *s, int64_t seq)
 
     if (err != 1)
         return err; /* an operator removed it: nothing to record */
-    return postbag__sender_bury(s, &row, guilty);
+    return postbag__sender_bury(s, &row, guilty, 0);
 }
 
 int postbag__sender_judge(struct sender *s, int is_blamed)

@@ -85,7 +85,7 @@ static int bury(struct sender *s, const struct row *row, int deaths)
         "the relay died with it in flight: 5 times, and %d times more while"
         " all others went well",
         deaths - TRIAL_SUSPECT);
-    return postbag__sender_bury(s, row, error);
+    return postbag__sender_bury(s, row, error, 0);
 }
 
 int postbag__sender_weigh_held(

@@ -3,6 +3,7 @@
 #include "utf8.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "postbag/transport.h"
 
@@ -32,21 +33,31 @@ static int second_is_valid(unsigned char lead, unsigned char second)
     return 1;
 }
 
+/* Bytes of the character at p, of which `left` are there; 0: malformed. */
+static size_t character(const unsigned char *p, size_t left)
+{
+    size_t n = sequence_length(p[0]);
+
+    if (n == 0 || n > left)
+        return 0;
+    if (n > 1 && !second_is_valid(p[0], p[1]))
+        return 0;
+    for (size_t k = 1; k < n; k++)
+        if ((p[k] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
 int postbag__utf8_is_valid(const char *text, size_t len)
 {
     const unsigned char *p = (const unsigned char *)text;
     size_t i = 0;
 
     while (i < len) {
-        size_t n = sequence_length(p[i]);
+        size_t n = character(p + i, len - i);
 
-        if (n == 0 || n > len - i)
+        if (n == 0)
             return 0;
-        if (n > 1 && !second_is_valid(p[i], p[i + 1]))
-            return 0;
-        for (size_t k = 1; k < n; k++)
-            if ((p[i + k] & 0xc0) != 0x80)
-                return 0;
         i += n;
     }
     return 1;
@@ -84,4 +95,24 @@ int postbag_is_mqtt_text(const char *text, size_t len)
         i += n;
     }
     return 1;
+}
+
+/* Separators of lines, marks and overrides of direction, zero width. */
+static int is_invisible(uint32_t code)
+{
+    return (code >= 0x200b && code <= 0x200f) ||
+           (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
+}
+
+size_t postbag__utf8_printable(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t n = character(p, strnlen(text, 4));
+    uint32_t code;
+
+    if (n == 0)
+        return 0;
+    code = code_point(p, n);
+    return is_advised_against(code) || is_invisible(code) ? 0 : n;
 }

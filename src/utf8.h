@@ -8,5 +8,8 @@
 /* 1 if the bytes are well-formed UTF-8 without NUL, as MQTT wants strings;
  * the empty text is.  postbag_is_mqtt_text (transport.h) asks for more. */
 int postbag__utf8_is_valid(const char *text, size_t len);
+/* Bytes of the character that the text begins with; 0 if it is not well-formed,
+ * or is a control character, or one that cannot be seen. */
+size_t postbag__utf8_printable(const char *text);
 
 #endif

@@ -124,6 +124,18 @@ static const struct rule rules[] = {
         " FROM (SELECT ifnull(min(seq), 0) AS lo, count(*) FILTER (WHERE"
         "   seq % 256 = 0 AND seq > (SELECT min(seq) FROM outbox_sum)) AS n,"
         "  " PUT " AS put FROM outbox_sum) WHERE n <> put / 256 - lo / 256"},
+    {"held",
+        "SELECT dest, printf('lane %d counts %lld held rows of %lld bytes and"
+        " %lld dead of %lld; there are %lld of %lld and %lld of %lld', lane,"
+        " held_rows, held_bytes, dead_rows, dead_bytes, h, hb, n - h, b - hb)"
+        " FROM (SELECT c.*, count(t.seq) AS n,"
+        "  count(t.seq) FILTER (WHERE t.state <> 'dead') AS h,"
+        "  ifnull(sum(" ROW_BYTES "), 0) AS b, ifnull(sum(" ROW_BYTES ")"
+        "   FILTER (WHERE t.state <> 'dead'), 0) AS hb"
+        "  FROM outbox_cursor c LEFT JOIN outbox_held t ON t.dest = c.dest"
+        "   AND t.priority = c.lane GROUP BY c.dest, c.lane)"
+        " WHERE (held_rows, held_bytes, dead_rows, dead_bytes)"
+        "  <> (h, hb, n - h, b - hb)"},
     {"held", "SELECT dest, printf('row %lld of lane %d has no cursor', seq,"
              " priority) FROM outbox_held h WHERE NOT EXISTS (SELECT 1"
              "  FROM outbox_cursor c WHERE c.dest = h.dest"

@@ -79,6 +79,9 @@
         "(outbox_lost: dead_overflow)") \
     X(U32, dead_max_bytes, 16777216, 1, 4000000000, "bytes", \
         "or so many bytes of their topics and payloads") \
+    X(U32, dead_requeue_s, 0, 0, 31536000, "s", \
+        "messages that died of refusals that may pass are sent once more " \
+        "after so long, without an operator; 0: never") \
     X(U32, lease_ms, 30000, 1000, 3600000, "ms", \
         "a silent owner of the destination is replaced after this") \
     X(U32, skip_sync_before_send, 0, 0, 1, "", \

@@ -81,8 +81,10 @@ struct postbag_transport_events {
         void *ctx, uint32_t generation, int err, int reason, const char *text);
     /* token: as given to send.  err: POSTBAG_OK (PUBACK below 0x80),
        EREFUSED (reason >= 0x80 is the PUBACK's), ELINK (unknown: perhaps
-       delivered). */
-    void (*settled)(void *ctx, uint32_t token, int err, int reason);
+       delivered).  text: the PUBACK's Reason String, as the broker wrote it,
+       or NULL; borrowed. */
+    void (*settled)(
+        void *ctx, uint32_t token, int err, int reason, const char *text);
     /* An inbound message.  POSTBAG_OK: stored, send the PUBACK.  Negative:
        drop the connection so that no PUBACK leaves and the broker delivers
        again; no further message of this connection is handed up. */

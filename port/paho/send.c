@@ -6,12 +6,14 @@
  * below 0x80), onFailure5 with a reason (PUBACK of 0x80 and more), or a
  * failure without one (the connection died, or MQTTAsync_destroy gives back
  * what is still in flight; perhaps delivered).  deliveryComplete is not used:
- * it also fires for refused messages.  Of Paho's failure data only code and
- * reasonCode are read; packet_type points into freed memory up to 1.3.12.
+ * it also fires for refused messages.  Of Paho's failure data only code,
+ * reasonCode and the Reason String are read; packet_type points into freed
+ * memory up to 1.3.12.
  *
  * send runs on the engine's thread, the callbacks on Paho's or, within
  * disconnect, on the engine's.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "paho_transport.h"
@@ -63,10 +65,15 @@ static uint32_t give_slot(struct slot *s)
     return token;
 }
 
-static void settle(struct slot *s, int err, int reason)
+static void settle_with(struct slot *s, int err, int reason, const char *text)
 {
     const struct postbag_transport_events *up = s->owner->up;
-    up->settled(up->ctx, give_slot(s), err, reason);
+    up->settled(up->ctx, give_slot(s), err, reason, text);
+}
+
+static void settle(struct slot *s, int err, int reason)
+{
+    settle_with(s, err, reason, NULL);
 }
 
 /* Paho drops a queued command without a callback when its malloc fails. */
@@ -97,11 +104,26 @@ static void on_failed(void *ctx, MQTTAsync_failureData *d)
     settle(ctx, POSTBAG_ELINK, 0);
 }
 
+/* Up to a NUL, and no more than anybody will read. */
+static void refused(struct slot *s, int reason, MQTTProperties *p)
+{
+    const MQTTProperty *words =
+        MQTTProperties_getProperty(p, MQTTPROPERTY_CODE_REASON_STRING);
+    char text[256];
+    if (words == NULL) {
+        settle(s, POSTBAG_EREFUSED, reason);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "%.*s", words->value.data.len,
+        words->value.data.data);
+    settle_with(s, POSTBAG_EREFUSED, reason, text);
+}
+
 static void on_failed5(void *ctx, MQTTAsync_failureData5 *d)
 {
     int reason = (int)d->reasonCode;
     if (reason >= FIRST_REFUSAL)
-        settle(ctx, POSTBAG_EREFUSED, reason);
+        refused(ctx, reason, &d->properties);
     else
         settle(ctx, POSTBAG_ELINK, 0);
 }

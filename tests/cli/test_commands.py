@@ -467,6 +467,18 @@ class Ls(CliTest):
         row = self.json("ls", self.db, "--after", "4")[0]
         self.assertEqual(row["key"], '\x1b[1m\x9b\x7f\ufffd"')
 
+    def test_ls_error_texts_do_not_reach_the_terminal_as_they_are(self):
+        hostile = b'no\n\x1b[2J"\x9b\xe2\x80\xae' # as another hand may write
+        self.sql("UPDATE outbox_held SET error ="
+                 f" CAST(x'{hostile.hex()}' AS TEXT)")
+        for command in (["dead", "ls", self.db], ["show", self.db, "1"],
+                        ["ls", self.db]):
+            out = self.run_cli(*command).stdout
+            self.assertNotIn(b"\x1b", out, command)
+            self.assertNotIn(b"no\n", out, command)
+            self.assertNotIn(b"\x9b", out, command)
+        self.assertIn(rb'no\x0a\x1b[2J"\x9b', out)
+
     def test_ls_colours_only_on_a_terminal_that_wants_them(self):
         def on_terminal(*args, **env):
             ours, theirs = pty.openpty()

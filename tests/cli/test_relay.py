@@ -284,6 +284,16 @@ class RelayTest(CliTest):
         self.assertEqual(relay.stop(), OK)
         self.assertIn("new ones wait until there are fewer", relay.log_text())
 
+    def test_relay_once_that_holds_all_it_may_does_not_wait(self):
+        acl = self.write("acl", "topic write allowed/#\n")
+        port = self.broker("allow_anonymous true", f"acl_file {acl}").port
+        for topic in ("forbidden/1", "forbidden/2", "allowed/1"):
+            self.put(topic, "x")
+        result = self.once(self.config(
+            port, more="[postbag]\nheld_max_rows = 2\n"))
+        self.assertEqual(result.returncode, REFUSED, result.err)
+        self.assertRegex(result.err, "messages? (is|are) not sent: see")
+
     def test_relay_once_sends_what_was_requeued(self):
         acl = self.write("acl", "topic write allowed/#\n")
         port = self.broker("allow_anonymous true", f"acl_file {acl}").port

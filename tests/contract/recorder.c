@@ -44,7 +44,8 @@ static void on_lost(
     end(r);
 }
 
-static void on_settled(void *ctx, uint32_t token, int err, int reason)
+static void on_settled(
+    void *ctx, uint32_t token, int err, int reason, const char *text)
 {
     struct recorder *r = ctx;
     begin(r);
@@ -53,6 +54,9 @@ static void on_settled(void *ctx, uint32_t token, int err, int reason)
     o->count++;
     o->err = err;
     o->reason = reason;
+    r->has_text = text != NULL;
+    if (r->has_text)
+        (void)snprintf(r->settled_text, sizeof(r->settled_text), "%s", text);
     end(r);
 }
 

@@ -46,6 +46,8 @@ struct recorder {
     unsigned settled;
     uint32_t order[RECORDER_TOKENS];
     struct outcome outcomes[RECORDER_TOKENS];
+    unsigned has_text; /* the last one that settled */
+    char settled_text[400];
 
     unsigned arrivals;
     char topic[128];

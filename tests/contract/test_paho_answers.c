@@ -77,6 +77,24 @@ static void test_paho_pubacks_backwards_settle_their_own(void **state)
         assert_int_equal(rig->r.order[i], MANY - 1 - i);
 }
 
+/* As it came, but for what no one would read: who shows it makes it fit. */
+static void test_paho_puback_refusal_brings_the_brokers_words(void **state)
+{
+    struct rig *rig = rig_again(state, "words=%1b[31m%ffno");
+    rig_up(rig);
+    rig_settle(rig, "rc=0x87", 0, POSTBAG_EREFUSED, 0x87);
+    assert_string_equal(rig->r.settled_text, "\x1b[31m\xffno");
+    broker_tell(rig->broker, "set wordslen=65535");
+    rig_settle(rig, "rc=0x97", 1, POSTBAG_EREFUSED, 0x97);
+    assert_int_equal(strlen(rig->r.settled_text), 255);
+    broker_tell(rig->broker, "set words=");
+    broker_tell(rig->broker, "set wordslen=");
+    rig_settle(rig, "rc=0x87", 2, POSTBAG_EREFUSED, 0x87);
+    assert_int_equal(rig->r.has_text, 0);
+    rig_settle(rig, "x", 3, POSTBAG_OK, 0);
+    assert_int_equal(rig->r.has_text, 0);
+}
+
 static void test_paho_pubacks_at_random_settle_their_own(void **state)
 {
     const char *const settings[] = {"hold=1", "ackorder=random", NULL};
@@ -230,6 +248,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_paho_puback_missing_leaves_that_one_unsettled),
     TEST(test_paho_pubacks_backwards_settle_their_own),
     TEST(test_paho_pubacks_at_random_settle_their_own),
+    TEST(test_paho_puback_refusal_brings_the_brokers_words),
     TEST(test_paho_pubacks_twice_settle_once),
     TEST(test_paho_pubacks_of_unknown_ids_settle_nothing),
     TEST(test_paho_connack_each_refusal_keeps_its_code),

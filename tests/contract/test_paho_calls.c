@@ -286,12 +286,13 @@ static void on_lost(
     c->below.lost(c->below.ctx, generation, err, reason, text);
 }
 
-static void on_settled(void *ctx, uint32_t token, int err, int reason)
+static void on_settled(
+    void *ctx, uint32_t token, int err, int reason, const char *text)
 {
     struct caller *c = ctx;
 
     call_down(c, 3);
-    c->below.settled(c->below.ctx, token, err, reason);
+    c->below.settled(c->below.ctx, token, err, reason, text);
 }
 
 static int on_arrived(

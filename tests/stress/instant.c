@@ -21,7 +21,7 @@ static int instant_send(
 
     (void)f;
     i->sent++;
-    i->up->settled(i->up->ctx, token, POSTBAG_OK, 0);
+    i->up->settled(i->up->ctx, token, POSTBAG_OK, 0, NULL);
     return POSTBAG_OK;
 }
 

@@ -36,7 +36,8 @@ static void settle(struct fake_transport *t, size_t i, int err, int reason)
     s->is_settled = 1;
     t->in_flight--;
     t->bytes -= size_of(s);
-    t->up->settled(t->up->ctx, s->token, err, reason);
+    t->up->settled(t->up->ctx, s->token, err, reason,
+        err == POSTBAG_EREFUSED ? t->refuse_text : NULL);
 }
 
 void fake_settle(struct fake_transport *t, size_t i, int reason)

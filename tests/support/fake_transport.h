@@ -57,6 +57,7 @@ struct fake_transport {
     int reason;
     const char *refuse_topic;
     int refuse_reason;
+    const char *refuse_text; /* Reason String of refusals; NULL: none */
     /* Called before a frame is recorded. */
     void (*on_send)(void *ctx, const struct fake_sent *s);
     void *on_send_ctx;

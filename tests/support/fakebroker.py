@@ -30,7 +30,11 @@ Settings, at the start or later by a line "set key=value" on standard input
   cutwithin=N       reset when N bytes of a PUBLISH longer than that have come
   maxrate=N         reset at a PUBLISH that makes more than N in a second
   discafter=N:RC    send DISCONNECT with RC at its Nth PUBLISH (MQTT 5)
-  words=TEXT        Reason String of a DISCONNECT, of one word
+  words=TEXT        Reason String of a DISCONNECT or of a PUBACK that refuses
+                    (%1b: the byte 0x1b)
+  wordslen=N        with as many x behind it that it has N bytes
+  refusetopic=T:RC  a PUBLISH to a topic that begins with T gets a PUBACK with
+                    that reason
   subrefuse=RC      answer SUBSCRIBE with this code
   subsilent=FILTER  never answer SUBSCRIBE of this filter
   times=1           log at=SECONDS at the end of each PUBLISH
@@ -349,21 +353,32 @@ class Connection:
             return
         is_skipped = self.broker.publishes == int(self.setting("skipack", "0"))
         if flags & 6 and not self.setting("noack") and not is_skipped:
-            self.acknowledge(mid, payload)
+            self.acknowledge(mid, self.refusal(topic, payload))
+
+    def reason(self, code):
+        """A reason code and the properties behind it."""
+        words = urllib.parse.unquote_to_bytes(self.setting("words", ""))
+        words = words.ljust(int(self.setting("wordslen", "0")), b"x")
+        properties = (b"\x1f" + struct.pack(">H", len(words)) + words
+                      if words else b"")
+        return bytes([code]) + varint(len(properties)) + properties
 
     def disconnect(self, reason):
         self.log(f"> DISCONNECT rc={reason:#04x}")
-        words = self.setting("words")
-        properties = b"\x1f" + text(words) if words else b""
-        self.send(DISCONNECT, 0, bytes([reason]) + varint(len(properties))
-                  + properties)
+        self.send(DISCONNECT, 0, self.reason(reason))
         self.writer.close()
 
-    def acknowledge(self, mid, payload):
+    def refusal(self, topic, payload):
+        """The reason code that this PUBLISH is answered with."""
+        if payload.startswith(b"rc=0x"):
+            return int(payload[3:7], 16)
+        refused, _, code = self.setting("refusetopic", "").rpartition(":")
+        return int(code, 0) if refused and topic.startswith(refused) else 0
+
+    def acknowledge(self, mid, reason):
         body = struct.pack(">H", mid)
-        reason = int(payload[3:7], 16) if payload.startswith(b"rc=0x") else 0
         if self.version == 5 and reason:
-            body += bytes([reason, 0])
+            body += self.reason(reason)
         answer = packet(PUBACK, 0, body)
         loop = asyncio.get_running_loop()
         if self.setting("hold") or self.setting("ackorder"):

@@ -218,7 +218,7 @@ static void test_engine_told_of_too_many_settled_sends_says_so(void **state)
     b->r.window = 2;
     r = bench_up(b);
     for (uint32_t i = 0; i < 3; i++)
-        r->out->up->settled(r->out->up->ctx, i, POSTBAG_OK, 0);
+        r->out->up->settled(r->out->up->ctx, i, POSTBAG_OK, 0, NULL);
     assert_has(r->log, "settled more sends than it accepted");
     relay_run_ms(r, 10); /* and ignores what names no send of ours */
     assert_int_equal(r->e.sender.delivered, 0);

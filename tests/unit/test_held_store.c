@@ -1,78 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The SQL of held rows: copies that outlive the log, due times, keys. */
-#include "held_store.h"
+#include "held_shelf.h"
 
-#include <stdlib.h>
-
-#include "tempdb.h"
-#include "unit.h"
-
-struct shelf {
-    struct tempdb t;
-    struct db db;
-    struct lost_store lost;
-    struct held_store h;
-    struct arena arena;
-    struct row row;
-    int attempts;
-};
-
-static const uint8_t boot[16] = {1};
 static const uint8_t other_boot[16] = {2};
-
-static struct due at(int64_t ms)
-{
-    const struct due due = {.boot = boot, .ms = ms};
-
-    return due;
-}
-
-static int set_up(void **state)
-{
-    struct shelf *s = calloc(1, sizeof(*s));
-
-    assert_non_null(s);
-    tempdb_make_outbox(&s->t);
-    sql_run(s->t.app, "INSERT INTO outbox(topic, payload, key, priority)"
-                      " VALUES ('1', 'p1', 'a', 0), ('2', 'p2', 'a', 0),"
-                      " ('3', 'p3', 'b', 0), ('4', 'p4', 'a', 1),"
-                      " ('5', 'p5', NULL, 0), ('6', 'p6', 'a', 0)");
-    assert_ok(postbag__db_open(&s->db, s->t.path, DB_WRITE, DB_NORMAL, 0));
-    assert_ok(postbag__lost_open(&s->lost, &s->db, "main"));
-    assert_ok(postbag__held_open(&s->h, &s->db, &s->lost));
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct shelf *s = *state;
-
-    postbag__arena_free(&s->arena);
-    postbag__held_close(&s->h);
-    postbag__lost_close(&s->lost);
-    postbag__db_close(&s->db);
-    tempdb_remove(&s->t);
-    free(s);
-    return 0;
-}
-
-static void hold(struct shelf *s, int64_t seq, const char *name, int64_t ms)
-{
-    const struct due due = at(ms);
-    const struct hold h = {.state = name,
-        .attempts = 1,
-        .due = strcmp(name, "retry") == 0 ? &due : NULL,
-        .error = "why"};
-
-    assert_ok(postbag__held_hold(&s->h, seq, &h, 77));
-}
-
-static const char *states(struct shelf *s)
-{
-    return sql_text(
-        s->t.app, "SELECT seq, state, attempts FROM outbox_held ORDER BY seq");
-}
 
 /* seqs that are due, in the order of their time */
 static const char *due_at(struct shelf *s, const struct due *now)
@@ -139,56 +69,6 @@ static void test_held_stats_count_what_is_still_to_be_sent(void **state)
     assert_int_equal(stats.dead_bytes, 3);
 }
 
-static const char *counted(struct shelf *s)
-{
-    return sql_text(s->t.app,
-        "SELECT held_rows, held_bytes, dead_rows, dead_bytes FROM outbox_cursor"
-        " WHERE lane < 2 ORDER BY lane");
-}
-
-/* Beside the cursor, whoever changes what is held. */
-static void test_held_rows_and_bytes_are_counted_by_lane(void **state)
-{
-    struct shelf *s = *state;
-
-    sql_run(s->t.app, "INSERT INTO outbox(topic, payload, priority)"
-                      " VALUES ('\u00e9', '\u00e9\u00e9', 1)");
-    hold(s, 1, "retry", 500);
-    hold(s, 7, "behind", 0);
-    hold(s, 7, "behind", 0);
-    assert_string_equal(counted(s), "1|3|0|0 1|6|0|0");
-    sql_run(s->t.app, "UPDATE outbox_held SET state = 'dead' WHERE seq = 7");
-    assert_string_equal(counted(s), "1|3|0|0 0|0|1|6");
-    sql_run(s->t.app, "UPDATE outbox_held SET state = 'suspect' WHERE seq = 1");
-    sql_run(s->t.app, "UPDATE outbox_held SET state = 'retry' WHERE seq = 7");
-    assert_string_equal(counted(s), "1|3|0|0 1|6|0|0");
-    sql_run(s->t.app, "DELETE FROM outbox_held");
-    assert_string_equal(counted(s), "0|0|0|0 0|0|0|0");
-}
-
-/* However much is held. */
-static void test_held_is_found_by_seeks(void **state)
-{
-    static const struct {
-        const char *sql, *plan;
-    } all[] = {
-        {"SELECT min(due_ms) FROM outbox_held WHERE dest = 'main'"
-         " AND state = 'retry' AND priority = 0 AND due_boot = x'00'",
-            "outbox_held_due (dest=? AND priority=? AND due_boot=?)"},
-        {"SELECT count(*) FROM outbox_held WHERE dest = 'main' AND key = 'k'"
-         " AND key IS NOT NULL AND priority = 0 AND state <> 'dead'",
-            "COVERING INDEX outbox_held_key (dest=? AND key=? AND priority=?)"},
-        {"SELECT seq FROM outbox_held WHERE dest = 'main' AND state = 'dead'"
-         " ORDER BY seq",
-            "outbox_held_dead (dest=?)"},
-    };
-    struct shelf *s = *state;
-
-    for (size_t i = 0; i < COUNT(all); i++)
-        assert_has(sql_text(s->t.app, "EXPLAIN QUERY PLAN %s", all[i].sql),
-            all[i].plan);
-}
-
 static int before(struct shelf *s, int64_t seq)
 {
     return postbag__held_before(&s->h, seq, 2);
@@ -204,7 +84,7 @@ static void test_held_key_holds_back_later_rows_of_its_lane_only(void **state)
     assert_int_equal(before(s, 3), 0); /* key b */
     assert_int_equal(before(s, 4), 0); /* lane 1 */
     assert_int_equal(before(s, 5), 0); /* no key */
-    assert_ok(postbag__held_bury(&s->h, 2, "no", 88));
+    assert_ok(postbag__held_bury(&s->h, 2, "no", 88, NULL));
     assert_int_equal(before(s, 6), 0); /* dead */
 }
 
@@ -274,7 +154,7 @@ static void test_held_again_charges_and_plans(void **state)
 /* Whatever ends the wait of the oldest; row 2 waits for it, then row 6. */
 static int bury(struct shelf *s, int64_t seq)
 {
-    return postbag__held_bury(&s->h, seq, "no", 88);
+    return postbag__held_bury(&s->h, seq, "no", 88, NULL);
 }
 
 static int deliver(struct shelf *s, int64_t seq)
@@ -341,78 +221,6 @@ static void test_held_deliver_removes_and_counts_once(void **state)
     assert_int_equal(sql_get(s->t.app, counted), 1);
 }
 
-/* Rows 1, 2, 3 and 5 are dead, 3 bytes each; the cursor is past row 3. */
-static void hold_dead(struct shelf *s)
-{
-    sql_run(s->t.app, "DELETE FROM outbox_held; DELETE FROM outbox_lost;"
-                      " UPDATE outbox_cursor SET acked = 3");
-    hold(s, 1, "dead", 0);
-    hold(s, 2, "dead", 0);
-    hold(s, 3, "dead", 0);
-    hold(s, 5, "dead", 0);
-    hold(s, 6, "retry", 0);
-}
-
-static void test_held_dead_beyond_the_bound_the_oldest_are_dropped(void **state)
-{
-    static const struct {
-        uint32_t rows, bytes;
-        int dropped;
-        const char *left, *lost;
-    } all[] = {
-        {4, 12, 0, "1 2 3 5", ""},
-        {3, 99, 1, "2 3 5", "1|1|1|3|dead_overflow|90"},
-        {9, 11, 1, "2 3 5", "1|1|1|3|dead_overflow|90"},
-        {2, 99, 2, "3 5", "1|2|2|6|dead_overflow|90"},
-        {1, 99, 3, "5", "1|3|3|9|dead_overflow|90"},
-    };
-    struct shelf *s = *state;
-
-    for (size_t i = 0; i < COUNT(all); i++) {
-        hold_dead(s);
-        assert_int_equal(
-            postbag__held_trim_dead(&s->h, all[i].rows, all[i].bytes, 90),
-            all[i].dropped);
-        assert_string_equal(
-            sql_text(s->t.app, "SELECT seq FROM outbox_held"
-                               " WHERE state = 'dead' ORDER BY seq"),
-            all[i].left);
-        assert_string_equal(
-            sql_text(s->t.app, "SELECT lo, hi, n, bytes, reason, at_ms"
-                               " FROM outbox_lost"),
-            all[i].lost);
-    }
-    assert_int_equal(
-        sql_get(s->t.app, "SELECT sum(dropped) FROM outbox_cursor"), 7);
-}
-
-static void test_held_dead_before_the_cursor_is_past_it_is_kept(void **state)
-{
-    struct shelf *s = *state;
-
-    hold_dead(s);
-    sql_run(s->t.app, "UPDATE outbox_cursor SET acked = 1");
-    assert_int_equal(postbag__held_trim_dead(&s->h, 1, 99, 90), 1);
-    assert_string_equal(states(s), "2|dead|1 3|dead|1 5|dead|1 6|retry|1");
-}
-
-/* Transactions are a few rows long, also after the option was lowered. */
-static void test_held_dead_are_dropped_in_short_transactions(void **state)
-{
-    struct shelf *s = *state;
-
-    sql_run(s->t.app,
-        "INSERT INTO outbox(topic, payload) WITH RECURSIVE n(i) AS (VALUES(1)"
-        " UNION ALL SELECT i + 1 FROM n WHERE i < 394) SELECT 't', '' FROM n");
-    sql_run(s->t.app, "UPDATE outbox_cursor SET acked = 400");
-    for (int64_t seq = 1; seq <= 400; seq++)
-        hold(s, seq, "dead", 0);
-    assert_int_equal(postbag__held_trim_dead(&s->h, 10, 9999, 90), 256);
-    assert_int_equal(postbag__held_trim_dead(&s->h, 10, 9999, 90), 134);
-    assert_int_equal(postbag__held_trim_dead(&s->h, 10, 9999, 90), 0);
-    assert_int_equal(sql_get(s->t.app, "SELECT sum(n) FROM outbox_lost"), 390);
-}
-
 static void test_held_drop_removes_counts_and_records_once(void **state)
 {
     struct shelf *s = *state;
@@ -428,18 +236,6 @@ static void test_held_drop_removes_counts_and_records_once(void **state)
                 " WHERE dropped > 0"),
             "1|1|4|4|1|3|ttl|90");
     }
-}
-
-static void test_held_dead_row_tells_when_and_why(void **state)
-{
-    struct shelf *s = *state;
-
-    hold(s, 1, "retry", 500);
-    hold(s, 3, "dead", 0);
-    assert_ok(postbag__held_bury(&s->h, 1, "no", 88));
-    assert_string_equal(sql_text(s->t.app, "SELECT seq, error, held_ms, dead_ms"
-                                           " FROM outbox_held ORDER BY seq"),
-        "1|no|77|88 3|why|77|77");
 }
 
 static void test_held_rows_of_other_destinations_are_not_seen(void **state)
@@ -470,8 +266,6 @@ int main(void)
         TEST_IN(test_held_copy_outlives_the_log),
         TEST_IN(test_held_twice_is_held_once),
         TEST_IN(test_held_stats_count_what_is_still_to_be_sent),
-        TEST_IN(test_held_rows_and_bytes_are_counted_by_lane),
-        TEST_IN(test_held_is_found_by_seeks),
         TEST_IN(test_held_key_holds_back_later_rows_of_its_lane_only),
         TEST_IN(test_held_rows_before_are_counted_up_to_a_bound),
         TEST_IN(test_held_rows_come_due_by_boot_and_time),
@@ -481,10 +275,6 @@ int main(void)
         TEST_IN(test_held_end_of_another_wait_wakes_nobody),
         TEST_IN(test_held_deliver_removes_and_counts_once),
         TEST_IN(test_held_drop_removes_counts_and_records_once),
-        TEST_IN(test_held_dead_beyond_the_bound_the_oldest_are_dropped),
-        TEST_IN(test_held_dead_before_the_cursor_is_past_it_is_kept),
-        TEST_IN(test_held_dead_are_dropped_in_short_transactions),
-        TEST_IN(test_held_dead_row_tells_when_and_why),
         TEST_IN(test_held_rows_of_other_destinations_are_not_seen),
     };
 

@@ -307,12 +307,28 @@ static void test_lane_does_what_a_plain_array_does(void **state)
     }
 }
 
+static void test_lane_has_older_asks_for_the_same_key_unsettled(void **state)
+{
+    struct lane *l = *state;
+
+    postbag__lane_restart(l, 100, 0);
+    (void)postbag__lane_push(l, 101, 10, 5);
+    (void)postbag__lane_push(l, 102, 10, 7);
+    (void)postbag__lane_push(l, 103, 10, 7);
+    assert_int_equal(postbag__lane_has_older(l, 0), 0);
+    assert_int_equal(postbag__lane_has_older(l, 1), 0);
+    assert_int_equal(postbag__lane_has_older(l, 2), 1);
+    postbag__lane_settle(l, postbag__lane_at(l, 1), OUTCOME_DELIVERED);
+    assert_int_equal(postbag__lane_has_older(l, 2), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_IN(test_lane_begins_behind_the_saved_cursor),
         TEST_IN(test_lane_settled_out_of_order_waits_for_its_head),
         TEST_IN(test_lane_empty_moves_over_rows_that_are_not_its_own),
+        TEST_IN(test_lane_has_older_asks_for_the_same_key_unsettled),
         TEST_IN(test_lane_scan_never_goes_back),
         TEST_IN(test_lane_gain_counts_each_outcome),
         TEST_IN(test_lane_gain_waits_for_the_cursor),

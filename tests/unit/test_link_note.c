@@ -42,6 +42,15 @@ static void test_link_note_lost_cuts_a_long_text(void **state)
     assert_int_equal(strlen(l.lost.text), sizeof(l.lost.text) - 1);
 }
 
+/* It gets into the log, and as a line into the live state. */
+static void test_link_note_lost_keeps_a_hostile_text_to_one_line(void **state)
+{
+    (void)state;
+    postbag__link_note_lost(
+        &l, 7, POSTBAG_EREFUSED, 0x87, "no\nrole=standby\x1b[2J");
+    assert_string_equal(l.lost.text, "no?role=standby?[2J");
+}
+
 static void test_link_note_up_keeps_what_the_attempt_brought(void **state)
 {
     struct postbag_link info = {.mqtt_version = 4, .server = 3};
@@ -79,6 +88,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_link_note_lost_keeps_reason_and_text),
     TEST(test_link_note_lost_without_a_text_has_the_codes),
     TEST(test_link_note_lost_cuts_a_long_text),
+    TEST(test_link_note_lost_keeps_a_hostile_text_to_one_line),
     TEST(test_link_note_up_keeps_what_the_attempt_brought),
     TEST(test_link_note_subscribed_names_the_attempt),
     TEST(test_link_note_the_last_hint_counts),

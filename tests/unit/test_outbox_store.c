@@ -95,14 +95,14 @@ static void test_outbox_scan_tells_bytes_and_keys(void **state)
     assert_int_equal(postbag__outbox_scan_next(&s->o, 1, &a), 1);
     postbag__outbox_scan_end(&s->o, 1);
     assert_int_equal(a.bytes, 4);
-    assert_in_range(a.key, 1, 1023);
+    assert_int_not_equal(a.key, 0);
     postbag__outbox_scan(&s->o, 0, 0, 10);
     assert_int_equal(postbag__outbox_scan_next(&s->o, 0, &b), 1);
     assert_int_equal(b.key, 0); /* none */
     assert_int_equal(postbag__outbox_scan_next(&s->o, 0, &b), 1);
-    assert_int_equal(b.key, a.key); /* of another lane, the same bucket */
+    assert_int_equal(b.key, a.key); /* of another lane, the same hash */
     assert_int_equal(postbag__outbox_scan_next(&s->o, 0, &b), 1);
-    assert_in_range(b.key, 1, 1023); /* the empty key is a key */
+    assert_int_not_equal(b.key, 0); /* the empty key is a key */
     postbag__outbox_scan_end(&s->o, 0);
 }
 

@@ -184,6 +184,49 @@ static void test_bound_of_a_key_stops_that_key_only(void **state)
     assert_has(fake_topics(r->out, 0), "a1 a2 a3 a4 a5 a6 a7 a8");
 }
 
+/* As the sender sorts them. */
+static uint32_t bucket_of(const char *key)
+{
+    uint32_t hash = 2166136261u;
+
+    for (const char *c = key; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619u;
+    return (hash ^ hash >> 16) % 1024;
+}
+
+/* Its rows go on beside the rows that stay, one at a time. */
+static void test_bound_of_a_key_stops_no_other_of_its_bucket(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+    char key[16];
+    int n = 0;
+
+    do
+        (void)snprintf(key, sizeof(key), "k%d-", n++);
+    while (bucket_of(key) != bucket_of("a"));
+    b->r.options.held_max_per_key = 3;
+    b->r.out->refuse_topic = "a1";
+    b->r.out->refuse_reason = DENIED;
+    b->r.out->auto_settle = 1;
+    b->w.sim.random_byte = 0xff;
+    r = bench_up(b);
+    put_keyed(r, "a", 8);
+    relay_run_ms(r, 10);
+    assert_int_equal(live(b), 3);
+    r->out->auto_settle = 0;
+    put_keyed(r, key, 3);
+    for (size_t i = 0; i < 3; i++) {
+        relay_run_ms(r, 10);
+        assert_int_equal(r->out->in_flight, 1);
+        assert_int_equal(r->out->count, 2 + i);
+        fake_settle(r->out, 1 + i, 0);
+    }
+    relay_run_ms(r, 10);
+    assert_int_equal(r->out->count, 4);
+    assert_int_equal(cursor(b), 0);
+}
+
 /* All that is held came after the oldest row, and is more than the bound,
  * which was lowered: held rows wait for the cursor, and the cursor for the
  * oldest row. */
@@ -295,6 +338,7 @@ int main(void)
         BENCH(test_bound_counts_what_is_in_flight),
         BENCH(test_bound_revoked_acl_for_days_needs_nobody),
         BENCH(test_bound_of_a_key_stops_that_key_only),
+        BENCH(test_bound_of_a_key_stops_no_other_of_its_bucket),
         BENCH(test_bound_never_keeps_the_oldest_row_back_for_ever),
         BENCH(test_bound_full_of_suspects_is_no_dead_end),
         BENCH(test_bound_ends_when_an_operator_discards),

@@ -145,6 +145,29 @@ static void test_settle_late_answer_of_an_old_link_is_not_counted(void **state)
 
 /* ---- refusals ---- */
 
+/* The broker's words, for the log and for who looks at the table. */
+static void test_settle_refusal_keeps_the_reason_string(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.max_attempts = 2;
+    b->r.out->refuse_text = "ACL \x1b[31mdeny\n";
+    r = sending(b, 1);
+    fake_settle(r->out, 0, DENIED);
+    relay_run_ms(r, 10);
+    assert_string_equal(sql_text(b->w.t.app, "SELECT error FROM outbox_held"),
+        "refused: not authorized (0x87): ACL ?[31mdeny?");
+    r->out->refuse_text = "still";
+    relay_run_ms(r, 5000);
+    fake_settle(r->out, 1, DENIED);
+    relay_run_ms(r, 10);
+    assert_string_equal(
+        sql_text(b->w.t.app, "SELECT state, error FROM outbox_held"),
+        "dead|refused: not authorized (0x87): still");
+    assert_has(r->log, "refused: not authorized (0x87): still; see");
+}
+
 static void test_settle_refused_row_waits_and_comes_again(void **state)
 {
     struct bench *b = *state;
@@ -403,6 +426,7 @@ static void test_settle_outcome_that_cannot_be_written_does_not_flood(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        BENCH(test_settle_refusal_keeps_the_reason_string),
         BENCH(test_settle_cursor_moves_only_after_the_puback),
         BENCH(test_settle_cursor_is_the_settled_prefix),
         BENCH(test_settle_warnings_below_0x80_are_success),

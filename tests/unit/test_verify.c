@@ -293,7 +293,11 @@ static void test_verify_held(void **state)
 {
     static const struct spoiling all[] = {
         {"UPDATE outbox_held SET priority = 5 WHERE seq = 22",
-            "held main: row 22 of lane 5 has no cursor\n", 2},
+            "held main: row 22 of lane 5 has no cursor\n", 3},
+        {"UPDATE outbox_cursor SET held_bytes = 13 WHERE held_rows > 0",
+            "held main: lane 0 counts 3 held rows of 13 bytes and 1 dead of 4;"
+            " there are 3 of 12 and 1 of 4\n",
+            1},
         {HOLD("450"), "held main: row 450 is held, but only 400 was reserved\n",
             1},
         {HOLD("350") "; UPDATE outbox_held SET seq = 500 WHERE seq = 350;"
