@@ -25,6 +25,7 @@ struct engine {
     struct db db;
     struct outbox_store outbox;
     struct held_store held;
+    struct coalesce_store coalesce;
     struct envelope envelope;
     struct lease lease;
     struct sender sender;

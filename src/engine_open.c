@@ -259,6 +259,8 @@ static int open_stores(struct engine *e)
     if (err == POSTBAG_OK)
         err = postbag__held_open(&e->held, &e->db, c->dest);
     if (err == POSTBAG_OK)
+        err = postbag__coalesce_open(&e->coalesce, &e->db, c->dest);
+    if (err == POSTBAG_OK)
         err = postbag__envelope_open(&e->envelope, &e->db, kind, c->source);
     return err;
 }
@@ -276,6 +278,7 @@ static int open_sender(struct engine *e)
         .link = &e->outbound,
         .outbox = &e->outbox,
         .held = &e->held,
+        .coalesce = &e->coalesce,
         .envelope = &e->envelope,
         .options =
             {
@@ -395,6 +398,7 @@ void postbag__engine_close(struct engine *e)
     postbag__sender_free(&e->sender);
     postbag__mailbox_free(&e->mailbox);
     postbag__envelope_close(&e->envelope);
+    postbag__coalesce_close(&e->coalesce);
     postbag__held_close(&e->held);
     postbag__outbox_close(&e->outbox);
     postbag__db_close(&e->db);

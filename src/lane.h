@@ -23,7 +23,9 @@ enum outcome {
     OUTCOME_DELIVERED,
     OUTCOME_PASSED,
     OUTCOME_HELD,
-    OUTCOME_EXPIRED
+    OUTCOME_EXPIRED,
+    OUTCOME_REPLACED, /* by a newer one of its coalesce */
+    OUTCOME_GONE      /* from the log: whoever deleted it has counted it */
 };
 
 struct entry {
@@ -31,7 +33,8 @@ struct entry {
     uint32_t bytes; /* topic and payload */
     uint16_t key;   /* bucket of its key, from 1; 0: no key */
     uint8_t state;
-    uint8_t outcome;
+    unsigned outcome : 7;
+    unsigned coalesces : 1; /* and so may be replaced by a newer row */
 };
 
 /* Rows that were dropped one after the other; n is 0: none. */
@@ -43,6 +46,7 @@ struct lost {
 struct lane_gain {
     int64_t rows, bytes, delivered, passed;
     struct lost expired;
+    struct lost replaced; /* with others between them */
 };
 
 struct lane {

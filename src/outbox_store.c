@@ -12,7 +12,8 @@
 
 #define SCAN_COLUMNS \
     "SELECT seq, length(CAST(topic AS BLOB)) + length(CAST(payload AS BLOB))," \
-    " key, dest IS NULL OR dest = ?3 FROM outbox"
+    " ifnull(key, coalesce), dest IS NULL OR dest = ?3," \
+    " coalesce IS NOT NULL FROM outbox"
 
 static const struct stmt_plan plan[] = {
     {offsetof(struct outbox_store, scan_bulk),
@@ -112,9 +113,9 @@ int postbag__outbox_scan_next(
     key = postbag__col_text(s, 2);
     out->seq = postbag__col_i64(s, 0);
     out->bytes = (uint32_t)postbag__col_i64(s, 1);
-    out->is_keyed = key != NULL;
     out->key = key == NULL ? 0 : key_bucket(key);
     out->is_ours = postbag__col_i64(s, 3) != 0;
+    out->coalesces = postbag__col_i64(s, 4) != 0;
     return 1;
 }
 
@@ -182,7 +183,7 @@ int postbag__outbox_save(
     postbag__bind_i64(s, 6, l->gain.bytes);
     postbag__bind_i64(s, 7, l->gain.delivered);
     postbag__bind_i64(s, 8, l->gain.passed);
-    postbag__bind_i64(s, 9, l->gain.expired.n);
+    postbag__bind_i64(s, 9, l->gain.expired.n + l->gain.replaced.n);
     err = postbag__run(s);
     if (err == POSTBAG_OK && postbag__changes(o->db) != 1)
         err = postbag__fail(&o->db->fault, POSTBAG_EFENCED,

@@ -19,9 +19,9 @@ struct outbox_store {
 struct scanned {
     int64_t seq;
     uint32_t bytes;
-    uint16_t key; /* bucket, as in struct entry */
+    uint16_t key; /* bucket, as in struct entry; of coalesce, without a key */
     int is_ours;  /* addressed to this destination, or to all */
-    int is_keyed;
+    int coalesces;
 };
 
 POSTBAG_CHECK int postbag__outbox_open(

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coalesce_store.h"
 #include "error.h"
 #include "message.h"
 
@@ -74,13 +75,15 @@ static const char *const outbox_tables[] = {
     " id BLOB NOT NULL, topic TEXT NOT NULL, payload ANY NOT NULL,"
     " key TEXT, key_version INTEGER, type TEXT, content_type TEXT,"
     " headers TEXT, priority INTEGER NOT NULL, retain INTEGER NOT NULL,"
-    " ttl_ms INTEGER, created_ms INTEGER NOT NULL,"
+    " ttl_ms INTEGER, coalesce TEXT, created_ms INTEGER NOT NULL,"
     " boot BLOB, mono_ms INTEGER,"
     " PRIMARY KEY(dest, seq)) STRICT",
     "CREATE INDEX outbox_held_due ON outbox_held(dest, due_ms)"
     " WHERE state = 'retry'",
     "CREATE INDEX outbox_held_key ON outbox_held(dest, key, seq)"
     " WHERE key IS NOT NULL",
+    "CREATE INDEX outbox_held_coalesce ON outbox_held(dest, coalesce, seq)"
+    " WHERE coalesce IS NOT NULL",
 
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"
@@ -91,6 +94,8 @@ static const char *const outbox_tables[] = {
     " dest TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,"
     " n INTEGER NOT NULL, bytes INTEGER NOT NULL, reason TEXT NOT NULL,"
     " at_ms INTEGER NOT NULL) STRICT",
+    "CREATE INDEX outbox_lost_coalesced ON outbox_lost(dest)"
+    " WHERE reason = 'coalesced'",
 };
 
 static const char *const outbox_triggers[] = {
@@ -146,12 +151,13 @@ static const char status_view[] =
     "   WHEN o.seq < d.first_seq"
     "     OR o.dest IS NOT NULL AND o.dest <> d.name THEN 'passed'"
     "   WHEN EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name"
+    "    AND l.reason <> 'coalesced'"
     "    AND o.seq BETWEEN l.lo AND l.hi) THEN 'dropped'"
     "   WHEN o.seq <= c.acked THEN 'published'"
     "   WHEN o.seq <= c.sent_hi THEN 'sending' ELSE 'pending' END AS state,"
     "  (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = d.name"
     "   AND NOT EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name"
-    "    AND o.seq BETWEEN l.lo AND l.hi)"
+    "    AND l.reason <> 'coalesced' AND o.seq BETWEEN l.lo AND l.hi)"
     "   AND a.lane = o.priority AND a.upto >= o.seq"
     "   ORDER BY a.upto LIMIT 1) AS published_at,"
     "  coalesce(h.attempts, o.seq <= c.sent_hi) AS attempts,"
@@ -267,6 +273,8 @@ static int create_v1(struct db *db)
 
     if (err == POSTBAG_OK)
         err = RUN_ALL(db, outbox_triggers);
+    if (err == POSTBAG_OK)
+        err = postbag__exec(db, postbag__coalesce_trigger);
     if (err == POSTBAG_OK)
         err = write_check_trigger(db, POSTBAG__MAX_PAYLOAD_DEFAULT);
     if (err == POSTBAG_OK)

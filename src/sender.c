@@ -129,6 +129,9 @@ static int save_lane(struct sender *s, int i, int64_t wanted)
     if (err == POSTBAG_OK && l->gain.expired.n != 0)
         err = postbag__outbox_note_lost(
             s->outbox, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
+    if (err == POSTBAG_OK && l->gain.replaced.n != 0)
+        err = postbag__coalesce_note(
+            s->coalesce, &l->gain.replaced, port->wall_ms(port->ctx));
     if (err != POSTBAG_OK || s->options.keep_s == 0 || l->gain.rows == 0)
         return err;
     return postbag__outbox_note_ack(

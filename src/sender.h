@@ -14,6 +14,7 @@
 #ifndef POSTBAG_SRC_SENDER_H
 #define POSTBAG_SRC_SENDER_H
 
+#include "coalesce_store.h"
 #include "envelope.h"
 #include "held_store.h"
 #include "lease.h"
@@ -40,6 +41,7 @@ struct sender {
     struct link *link;
     struct outbox_store *outbox;
     struct held_store *held;
+    struct coalesce_store *coalesce;
     struct envelope *envelope;
     struct sender_options options;
     uint8_t boot[16];
@@ -110,8 +112,17 @@ POSTBAG_CHECK int postbag__sender_bury(
  * yet settled; then it waits for them, unsent. */
 POSTBAG_CHECK int postbag__sender_expire(
     struct sender *s, int lane, struct entry *e);
-/* The same for a held row that is not in flight. */
-POSTBAG_CHECK int postbag__sender_expire_held(
+/* Drop a held row that is not in flight; reason as in outbox_lost. */
+POSTBAG_CHECK int postbag__sender_drop_held(
+    struct sender *s, const struct row *row, const char *reason);
+
+/* May this row of the log go now?  Of its coalesce only the newest does, and
+ * drops older ones that are held. */
+enum { COALESCE_SEND = 1, COALESCE_WAIT, COALESCE_REPLACED };
+POSTBAG_CHECK int postbag__sender_coalesce(
+    struct sender *s, int lane, struct entry *e);
+/* A held row that is due: 1 if it was dropped for a newer one. */
+POSTBAG_CHECK int postbag__sender_replace_held(
     struct sender *s, const struct row *row);
 
 /* Why the connection must end: no PUBACK for too long, ...  NULL: it must not.

@@ -31,6 +31,7 @@ static int take_scanned(
     struct entry *e = postbag__lane_push(l, row->seq, row->bytes, row->key);
     int err;
 
+    e->coalesces = row->coalesces ? 1u : 0u;
     if (!row->is_ours) {
         postbag__lane_settle(l, e, OUTCOME_PASSED);
         return POSTBAG_OK;
@@ -43,11 +44,21 @@ static int take_scanned(
     return err < 0 ? err : POSTBAG_OK;
 }
 
+/* Who drops rows above the reservation counts them for every destination, so
+ * that a row of another one is passed only below it. */
+static int reserve_passed(struct sender *s, int i, int64_t seq)
+{
+    postbag__sender_note_gain(s);
+    s->again = 1;
+    return postbag__sender_reserve(s, i, seq);
+}
+
 static int scan_lane(struct sender *s, int i)
 {
     struct lane *l = &s->lanes[i];
     uint32_t limit = l->size - l->count;
     uint32_t rows = 0;
+    int64_t unreserved = 0;
     struct scanned row;
     int err;
 
@@ -56,11 +67,17 @@ static int scan_lane(struct sender *s, int i)
     postbag__outbox_scan(s->outbox, i, l->scanned, limit);
     while ((err = postbag__outbox_scan_next(s->outbox, i, &row)) == 1) {
         rows++;
+        if (!row.is_ours && row.seq > l->sent_hi) {
+            unreserved = row.seq;
+            break;
+        }
         err = take_scanned(s, l, &row);
         if (err != POSTBAG_OK)
             break;
     }
     postbag__outbox_scan_end(s->outbox, i);
+    if (unreserved != 0)
+        return reserve_passed(s, i, unreserved);
     /* fewer rows than asked for: this was the end of the log */
     if (err == POSTBAG_OK && rows < limit)
         postbag__lane_scanned_to(l, s->newest);
@@ -216,6 +233,16 @@ static int is_for_later(struct sender *s, const struct pass *p, int err)
     return 1;
 }
 
+/* This row is settled without having been sent: the next of its key may go. */
+static int go_on_without(
+    struct sender *s, struct pass *p, const struct entry *e)
+{
+    if (e->key != 0)
+        p->met[e->key / 8] &= (uint8_t) ~(1u << (e->key % 8));
+    s->again = 1;
+    return GO_ON;
+}
+
 static int send_entry(struct sender *s, struct pass *p, struct entry *e)
 {
     struct row row;
@@ -223,13 +250,9 @@ static int send_entry(struct sender *s, struct pass *p, struct entry *e)
 
     if (err == POSTBAG_OK)
         err = postbag__outbox_fetch(s->outbox, e->seq, &s->row_arena, &row);
-    if (err == POSTBAG_ENOTFOUND) {
-        postbag__log_fault(s->log, POSTBAG_LOG_ERROR,
-            "a pending row was deleted", &s->db->fault);
-        postbag__lane_settle(&s->lanes[p->lane], e, OUTCOME_PASSED);
-        postbag__sender_note_gain(s);
-        s->again = 1;
-        return END;
+    if (err == POSTBAG_ENOTFOUND) { /* dropped before it was reserved */
+        postbag__lane_settle(&s->lanes[p->lane], e, OUTCOME_GONE);
+        return go_on_without(s, p, e);
     }
     if (err == POSTBAG_OK && is_over(s, p, &row)) {
         err = postbag__sender_expire(s, p->lane, e);
@@ -294,6 +317,13 @@ static int try_entry(struct sender *s, struct pass *p, struct entry *e)
     err = postbag__sender_reserve(s, p->lane, e->seq);
     if (err != POSTBAG_OK)
         return err;
+    if (e->coalesces) {
+        err = postbag__sender_coalesce(s, p->lane, e);
+        if (err == COALESCE_REPLACED)
+            return go_on_without(s, p, e);
+        if (err != COALESCE_SEND)
+            return err == COALESCE_WAIT ? GO_ON : err;
+    }
     err = join_held(s, p, e);
     return err == GO_ON ? send_entry(s, p, e) : err;
 }
@@ -307,9 +337,12 @@ static int fill_lane(struct sender *s, int i, int64_t now_us)
     if (err != POSTBAG_OK)
         return err;
     for (uint32_t k = 0; k < l->count; k++) {
+        uint32_t count = l->count;
+
         err = try_entry(s, &p, postbag__lane_at(l, k));
         if (err != GO_ON)
             return err;
+        k -= count - l->count; /* as many left before it, or with it */
     }
     return POSTBAG_OK;
 }
@@ -328,9 +361,12 @@ static int send_held(
         row->seq > s->lanes[p->lane].saved)
         return GO_ON;
     if (is_over(s, p, row)) {
-        err = postbag__sender_expire_held(s, row);
+        err = postbag__sender_drop_held(s, row, "ttl");
         return err == POSTBAG_OK ? GO_ON : err;
     }
+    err = postbag__sender_replace_held(s, row);
+    if (err != 0)
+        return err < 0 ? err : GO_ON;
     is_suspect = postbag__held_is_suspect(s->held, row->seq);
     if (is_suspect < 0)
         return is_suspect;

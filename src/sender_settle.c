@@ -138,7 +138,16 @@ static int held_refused(
     return finish(s, postbag__held_again(s->held, row->seq, &due, error));
 }
 
-int postbag__sender_expire_held(struct sender *s, const struct row *row)
+static int note_lost(
+    struct sender *s, const struct lost *lost, const char *reason)
+{
+    if (strcmp(reason, "coalesced") == 0)
+        return postbag__coalesce_note(s->coalesce, lost, wall_ms(s));
+    return postbag__outbox_note_lost(s->outbox, lost, reason, wall_ms(s));
+}
+
+int postbag__sender_drop_held(
+    struct sender *s, const struct row *row, const char *reason)
 {
     const struct lost lost = {.lo = row->seq,
         .hi = row->seq,
@@ -151,7 +160,7 @@ int postbag__sender_expire_held(struct sender *s, const struct row *row)
         return err;
     err = postbag__held_expire(s->held, row->seq, row->priority);
     if (err == 1)
-        err = postbag__outbox_note_lost(s->outbox, &lost, "ttl", wall_ms(s));
+        err = note_lost(s, &lost, reason);
     if (err == POSTBAG_OK)
         err = postbag__held_release(s->held, row->key, row->priority, &due);
     return finish(s, err);

@@ -152,8 +152,11 @@ struct postbag_message {
     const char *headers;
     /* name of one destination; NULL: all of them */
     const char *dest;
-    /* name under which a newer unsent message may replace this one; NULL:
-       never.  Stored with the row; this version does not act on it. */
+    /* while this message is unsent, a newer one with the same coalesce, key
+       and priority replaces it, if that goes to all destinations or to the
+       same one: this one is dropped, counted and recorded (outbox_lost).  It
+       is never one in flight, and what leaves last is the newest.  NULL: no
+       message replaces this one, nor this one another. */
     const char *coalesce;
     /* how long it is of use; 0: for ever.  What is left of it leaves as MQTT
        5's Message Expiry Interval, at least 1 s: this version does not drop
