@@ -9,50 +9,18 @@
 #include <stddef.h>
 #include <string.h>
 
-#define BYTES "length(CAST(o.topic AS BLOB)) + length(CAST(o.payload AS BLOB))"
-#define NOW "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+#include "drop_sql.h"
 
-/* For each destination what it loses, for itself or for others. */
-#define LOSSES(columns) \
-    "(SELECT d.name, " columns " FROM outbox o JOIN outbox_dest d" \
-    "  WHERE " POSTBAG__REPLACED " GROUP BY d.name) l"
-#define OWN_LOSSES(columns) \
-    "(SELECT d.name, " columns " FROM outbox o JOIN outbox_dest d" \
-    "  WHERE " POSTBAG__REPLACED \
-    "  AND (o.dest IS NULL OR o.dest = d.name) GROUP BY d.name) l"
-
-/* Bytes above the newest running total were never counted as put. */
-#define COUNT_THEM \
-    "UPDATE outbox_cursor SET settled_rows = settled_rows + l.n," \
-    " settled_bytes = settled_bytes + l.bytes, dropped = dropped + l.ours," \
-    " passed = passed + l.n - l.ours FROM " LOSSES( \
-        "count(*) AS n, sum(o.dest IS NULL OR o.dest = d.name) AS ours," \
-        " sum(iif(o.seq <= (SELECT max(seq) FROM outbox_sum), " BYTES \
-        ", 0)) AS bytes") " WHERE dest = l.name AND lane = NEW.priority;"
-
-/* An empty entry first: a conflict clause in a trigger gives way to that of
- * the application's statement. */
-#define MAKE_ENTRIES \
-    "INSERT INTO outbox_lost(dest, lo, hi, n, bytes, reason, at_ms)" \
-    " SELECT l.name, l.lo, l.lo, 0, 0, 'coalesced', " NOW " FROM " OWN_LOSSES( \
-        "min(o.seq) AS lo") " WHERE NOT EXISTS (SELECT 1 FROM outbox_lost" \
-                            "  WHERE dest = l.name AND reason = 'coalesced');"
-#define RECORD_THEM \
-    "UPDATE outbox_lost SET lo = min(outbox_lost.lo, l.lo)," \
-    " hi = max(outbox_lost.hi, l.hi), n = outbox_lost.n + l.n," \
-    " bytes = outbox_lost.bytes + l.bytes, at_ms = " NOW " FROM " OWN_LOSSES( \
-        "min(o.seq) AS lo, max(o.seq) AS hi," \
-        " count(*) AS n, sum(" BYTES \
-        ") AS bytes") " WHERE dest = l.name AND reason = 'coalesced';"
-#define DELETE_THEM \
-    "DELETE FROM outbox WHERE seq IN" \
-    " (SELECT o.seq FROM outbox o WHERE " POSTBAG__REPLACED ");"
+#define ENTRY "reason = 'coalesced'"
 
 const char postbag__coalesce_trigger[] =
     "CREATE TRIGGER outbox_replace AFTER INSERT ON outbox"
     " WHEN NEW.coalesce IS NOT NULL AND EXISTS"
     " (SELECT 1 FROM outbox o WHERE " POSTBAG__REPLACED ")"
-    " BEGIN " COUNT_THEM MAKE_ENTRIES RECORD_THEM DELETE_THEM " END";
+    " BEGIN " DROP_COUNT(POSTBAG__REPLACED, "NEW.priority")
+        DROP_EXTEND(POSTBAG__REPLACED, ENTRY)
+            DROP_RECORD(POSTBAG__REPLACED, "coalesced", ENTRY)
+                DROP_DELETE(POSTBAG__REPLACED) " END";
 
 /* ---- what the relay asks ---- */
 

@@ -17,11 +17,11 @@
  * of its lane, and so above every cursor, too.
  */
 #define POSTBAG__REPLACED \
-    "o.coalesce = NEW.coalesce" \
+    "o.coalesce = NEW.coalesce AND o.seq <> NEW.seq" \
+    " AND o.priority = NEW.priority AND o.key IS NEW.key" \
+    " AND (NEW.dest IS NULL OR o.dest IS NEW.dest)" \
     " AND o.seq > (SELECT max(sent_hi) FROM outbox_cursor" \
-    "  WHERE lane = NEW.priority)" \
-    " AND o.seq <> NEW.seq AND o.priority = NEW.priority" \
-    " AND o.key IS NEW.key AND (NEW.dest IS NULL OR o.dest IS NEW.dest)"
+    "  WHERE lane = NEW.priority)"
 
 /* The statement that makes trigger outbox_replace. */
 extern const char postbag__coalesce_trigger[];

@@ -220,14 +220,17 @@ static int open_dest(struct engine *e)
 static int open_database(struct engine *e)
 {
     const struct postbag_config *c = e->config;
-    const struct limits limits = {
-        .max_rows = c->max_rows, .max_bytes = c->max_bytes};
+    struct limits limits = {.max_rows = c->max_rows, .max_bytes = c->max_bytes};
     int err = e->port->storage_check(e->port->ctx, c->db_path);
 
     if (err != POSTBAG_OK)
         return postbag__fail(&e->db.fault, err,
             "%s is on a network file system, or its folder is missing: %s",
             c->db_path, postbag_error_text(err));
+    if (postbag__overflow_parse(c->overflow, &limits) != POSTBAG_OK)
+        return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
+            "option overflow is %s; it must be reject or drop_oldest",
+            c->overflow);
     err = postbag__db_open(
         &e->db, c->db_path, DB_CREATE, DB_NORMAL, OPEN_BUSY_MS);
     if (err == POSTBAG_OK)

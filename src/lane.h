@@ -55,6 +55,7 @@ struct lane {
     int64_t acked;   /* every row of this lane up to here is settled */
     int64_t saved;   /* what the database says of acked */
     int64_t sent_hi; /* what the database allows to be sent */
+    int64_t begun;   /* up to here rows may have been sent, or settled in RAM */
     int64_t scanned; /* rows up to here were looked at */
     struct lane_gain gain;
 };

@@ -34,6 +34,9 @@ static const struct stmt_plan plan[] = {
         " delivered = delivered + ?7, passed = passed + ?8,"
         " dropped = dropped + ?9"
         " WHERE dest = ?1 AND lane = ?2 AND acked <= ?3"},
+    {offsetof(struct outbox_store, release),
+        "UPDATE outbox_cursor SET sent_hi = max(acked, ?3)"
+        " WHERE dest = ?1 AND lane = ?2 AND sent_hi > ?3"},
     {offsetof(struct outbox_store, note_ack),
         "INSERT INTO outbox_acks(dest, lane, upto, at_ms)"
         " VALUES (?1, ?2, ?3, ?4)"
@@ -189,6 +192,14 @@ int postbag__outbox_save(
         err = postbag__fail(&o->db->fault, POSTBAG_EFENCED,
             "the cursor of lane %d moved past ours", lane);
     return err;
+}
+
+int postbag__outbox_release(struct outbox_store *o, int lane, int64_t begun)
+{
+    postbag__bind_text(&o->release, 1, o->dest);
+    postbag__bind_i64(&o->release, 2, lane);
+    postbag__bind_i64(&o->release, 3, begun);
+    return postbag__run(&o->release);
 }
 
 int postbag__outbox_note_ack(

@@ -11,7 +11,7 @@ enum { POSTBAG__LANES = 4 };
 struct outbox_store {
     struct db *db;
     const char *dest; /* borrowed */
-    struct stmt scan_bulk, scan_urgent, fetch, newest, save, note_ack,
+    struct stmt scan_bulk, scan_urgent, fetch, newest, save, release, note_ack,
         lost_extend, lost_add;
 };
 
@@ -48,6 +48,9 @@ POSTBAG_CHECK int postbag__outbox_load(
  * EFENCED if the cursor in the database is ahead of ours. */
 POSTBAG_CHECK int postbag__outbox_save(
     struct outbox_store *o, int lane, const struct lane *l, int64_t sent_hi);
+/* Rows above `begun` were not sent: take the reservation back to there. */
+POSTBAG_CHECK int postbag__outbox_release(
+    struct outbox_store *o, int lane, int64_t begun);
 /* Record dropped rows in outbox_lost; the newest entry grows where they follow
  * it.  In the transaction that counts them. */
 POSTBAG_CHECK int postbag__outbox_note_lost(struct outbox_store *o,

@@ -19,7 +19,8 @@ static const char *const outbox_tables[] = {
 
     "INSERT INTO outbox_meta VALUES"
     " ('schema_version', 1), ('stream', randomblob(16)),"
-    " ('max_payload', 65536), ('max_rows', 0), ('max_bytes', 0)",
+    " ('max_payload', 65536), ('max_rows', 0), ('max_bytes', 0),"
+    " ('overflow', 'reject')",
 
     "CREATE TABLE outbox_dest("
     " name TEXT PRIMARY KEY NOT NULL,"
@@ -94,8 +95,7 @@ static const char *const outbox_tables[] = {
     " dest TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,"
     " n INTEGER NOT NULL, bytes INTEGER NOT NULL, reason TEXT NOT NULL,"
     " at_ms INTEGER NOT NULL) STRICT",
-    "CREATE INDEX outbox_lost_coalesced ON outbox_lost(dest)"
-    " WHERE reason = 'coalesced'",
+    "CREATE INDEX outbox_lost_reason ON outbox_lost(dest, reason, hi)",
 };
 
 static const char *const outbox_triggers[] = {
@@ -151,13 +151,14 @@ static const char status_view[] =
     "   WHEN o.seq < d.first_seq"
     "     OR o.dest IS NOT NULL AND o.dest <> d.name THEN 'passed'"
     "   WHEN EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name"
-    "    AND l.reason <> 'coalesced'"
-    "    AND o.seq BETWEEN l.lo AND l.hi) THEN 'dropped'"
+    "    AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'"
+    "    AND (o.priority = 0 OR l.reason <> 'limit')) THEN 'dropped'"
     "   WHEN o.seq <= c.acked THEN 'published'"
     "   WHEN o.seq <= c.sent_hi THEN 'sending' ELSE 'pending' END AS state,"
     "  (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = d.name"
     "   AND NOT EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name"
-    "    AND l.reason <> 'coalesced' AND o.seq BETWEEN l.lo AND l.hi)"
+    "    AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'"
+    "    AND (o.priority = 0 OR l.reason <> 'limit'))"
     "   AND a.lane = o.priority AND a.upto >= o.seq"
     "   ORDER BY a.upto LIMIT 1) AS published_at,"
     "  coalesce(h.attempts, o.seq <= c.sent_hi) AS attempts,"

@@ -55,7 +55,13 @@ int postbag__sender_load(struct sender *s)
         if (s->lanes[i].acked > acked)
             acked = s->lanes[i].acked;
     postbag__start_durable(s->shared, acked);
-    return postbag__sender_look(s);
+    err = postbag__sender_look(s);
+    /* what came since was not sent by whoever reserved it */
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (s->lanes[i].begun > s->newest)
+            s->lanes[i].begun = s->newest;
+    s->is_idle = err == POSTBAG_OK;
+    return err;
 }
 
 void postbag__sender_abandon(struct sender *s)
@@ -63,6 +69,7 @@ void postbag__sender_abandon(struct sender *s)
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_restart(&s->lanes[i], s->lanes[i].saved, 0);
     s->unsaved_us = 0;
+    s->is_idle = 0;
 }
 
 uint32_t postbag__sender_full_window(const struct sender *s)
@@ -77,6 +84,7 @@ uint32_t postbag__sender_full_window(const struct sender *s)
 
 void postbag__sender_link_up(struct sender *s, int64_t now_us)
 {
+    s->is_idle = 0;
     postbag__suspicion_link_up(&s->suspicion);
     s->allowed = postbag__sender_full_window(s);
     s->pause_us = 0;
@@ -88,6 +96,7 @@ void postbag__sender_link_down(struct sender *s)
 {
     s->is_confused = 0;
     s->is_alone = 0;
+    s->is_idle = 1;
     postbag__window_restart(&s->window, s->link->generation);
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_release(&s->lanes[i]);
@@ -117,6 +126,8 @@ static int64_t reservation(
 {
     int64_t from = wanted > l->acked ? wanted : l->acked;
 
+    if (s->is_idle)
+        return from;
     return from + 2 * (int64_t)s->options.window;
 }
 
@@ -177,9 +188,45 @@ static int save_all(struct sender *s, int wanted_lane, int64_t wanted)
 
 int postbag__sender_reserve(struct sender *s, int lane, int64_t seq)
 {
-    if (seq <= s->lanes[lane].sent_hi)
-        return POSTBAG_OK;
-    return save_all(s, lane, seq);
+    struct lane *l = &s->lanes[lane];
+    int err = seq <= l->sent_hi ? POSTBAG_OK : save_all(s, lane, seq);
+
+    if (err == POSTBAG_OK && seq > l->begun)
+        l->begun = seq;
+    return err;
+}
+
+static int release_lanes(struct sender *s)
+{
+    int err = postbag__lease_begin(s->lease, DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
+        if (s->lanes[i].sent_hi > s->lanes[i].begun)
+            err = postbag__outbox_release(s->outbox, i, s->lanes[i].begun);
+    if (err == POSTBAG_OK)
+        return postbag__lease_commit(s->lease);
+    postbag__lease_rollback(s->lease);
+    return err;
+}
+
+/* While the link is down, rows may be dropped that were reserved and not sent.
+ */
+static int release(struct sender *s)
+{
+    int is_needed = 0;
+    int err;
+
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        is_needed |= s->lanes[i].sent_hi > s->lanes[i].begun;
+    err = is_needed ? release_lanes(s) : POSTBAG_OK;
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (s->lanes[i].sent_hi > s->lanes[i].begun)
+            s->lanes[i].sent_hi = s->lanes[i].begun;
+    return POSTBAG_OK;
 }
 
 void postbag__sender_note_gain(struct sender *s)
@@ -190,13 +237,13 @@ void postbag__sender_note_gain(struct sender *s)
 
 int postbag__sender_save(struct sender *s, int64_t now_us, int force)
 {
-    int due;
+    int due =
+        s->unsaved_us != 0 &&
+        (force || unsaved_rows(s) >= (int64_t)s->options.ack_batch ||
+            now_us - s->unsaved_us >= (int64_t)s->options.ack_delay_ms * 1000);
+    int err = due ? save_all(s, -1, 0) : POSTBAG_OK;
 
-    if (s->unsaved_us == 0)
-        return POSTBAG_OK;
-    due = unsaved_rows(s) >= (int64_t)s->options.ack_batch ||
-          now_us - s->unsaved_us >= (int64_t)s->options.ack_delay_ms * 1000;
-    return due || force ? save_all(s, -1, 0) : POSTBAG_OK;
+    return err == POSTBAG_OK && s->is_idle ? release(s) : err;
 }
 
 int64_t postbag__sender_take_settled(struct sender *s)

@@ -59,12 +59,13 @@ struct sender {
     int64_t retry_us;         /* the database was busy or failed: not before */
     int again;                /* a pass ended early: there is more to do now */
     struct suspicion suspicion;
-    int is_alone;           /* a suspect flies or waits: nothing beside it */
-    int is_confused;        /* a PUBACK said that our packet id is in use */
-    int64_t unreported;     /* rows settled and saved, for the housekeeper */
-    uint32_t newly_dead;    /* not told yet */
-    char last_dead[160];    /* why the last of them is */
-    uint32_t delivered;     /* since start, for the live state */
+    int is_idle;         /* nothing is in flight, and was, or may have been */
+    int is_alone;        /* a suspect flies or waits: nothing beside it */
+    int is_confused;     /* a PUBACK said that our packet id is in use */
+    int64_t unreported;  /* rows settled and saved, for the housekeeper */
+    uint32_t newly_dead; /* not told yet */
+    char last_dead[160]; /* why the last of them is */
+    uint32_t delivered;  /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
 };
 

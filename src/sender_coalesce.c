@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Floor 3.  Coalescing in the relay: of what the trigger may not touch, since
- * it is reserved, and of what was refused and is held.  Rows of one coalesce (and key) wait for
- * each other as those of a key do, so an older one is never in flight when a
- * newer one leaves, and cannot arrive after it.
+ * it is reserved, and of what was refused and is held.  Rows of one coalesce
+ * (and key) wait for each other as those of a key do, so an older one is never
+ * in flight when a newer one leaves, and cannot arrive after it.
  */
 #include "sender.h"
 

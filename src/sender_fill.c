@@ -33,6 +33,8 @@ static int take_scanned(
 
     e->coalesces = row->coalesces ? 1u : 0u;
     if (!row->is_ours) {
+        if (row->seq > l->begun)
+            l->begun = row->seq;
         postbag__lane_settle(l, e, OUTCOME_PASSED);
         return POSTBAG_OK;
     }

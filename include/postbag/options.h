@@ -74,6 +74,9 @@
         "or while so many bytes of topics and payloads wait; the last put " \
         "may " \
         "pass it; 0: no limit") \
+    X(STR, overflow, "reject", 1, 16, "", \
+        "a put at the limit: reject refuses it, drop_oldest drops the oldest " \
+        "unsent messages of priority 0 instead, if there are any") \
     X(U32, niceness, 10, 1, 19, "", "nice value of the engine's thread") \
     X(STR, run_dir, "/run/postbag", 1, 200, "", \
         "where the live state is written (tmpfs); \"none\" for nowhere") \

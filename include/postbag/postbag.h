@@ -238,8 +238,9 @@ POSTBAG_API POSTBAG_CHECK int postbag_begin(struct postbag_writer *w);
  *         ENOTXN, EINVAL (topic, UTF-8, priority, headers, unknown dest ...:
  *         the fault names it, and the profile whose rule it is), ETOOBIG
  *         (payload over max_payload; message over the profile's), EFULL
- *         (as much waits as max_rows or max_bytes allows; take it again when
- *         the relay has settled some: nothing else is needed),
+ *         (as much waits as max_rows or max_bytes allows, and option overflow
+ *         finds nothing to drop; take it again when the relay has settled
+ *         some: nothing else is needed),
  *         EVERSION, EIO, ENOSPC, ENOMEM, ECORRUPT
  * Thread: the connection's.  Blocks: on SQLite only.
  */

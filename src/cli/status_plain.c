@@ -89,6 +89,14 @@ static void ledger_plain(const struct report *r)
     (void)printf("%lld put, %lld delivered, %lld dropped, %lld passed\n",
         (long long)s->put, (long long)s->delivered, (long long)s->dropped,
         (long long)s->passed);
+    if (s->dropped != 0) {
+        name("dropped");
+        (void)printf("%lld ttl, %lld limit, %lld coalesced, %lld discarded,"
+                     " %lld other\n",
+            (long long)s->dropped_ttl, (long long)s->dropped_limit,
+            (long long)s->dropped_coalesced, (long long)s->dropped_discarded,
+            (long long)s->dropped_other);
+    }
     if (s->ledger_gap != 0) {
         alarming(r, "LEDGER", s->ledger_gap);
         (void)puts(" rows are not accounted for: please report this");

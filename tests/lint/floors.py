@@ -9,7 +9,7 @@ header and headers of lower floors; of its own floor only what stands here.
 
 # The base of a floor: every file of the same floor may include these, and
 # they include none of their floor.
-BASE = ["mem", "error", "utf8", "row"]
+BASE = ["mem", "error", "utf8", "row", "drop_sql"]
 
 # file: other headers of its own floor that it may include
 SAME_FLOOR = {
@@ -18,6 +18,7 @@ SAME_FLOOR = {
     "db_open": ["db"],
     "envelope_json": ["envelope"],
     "db_wal": ["db"],
+    "limit_store": ["coalesce_store"],
     "link_note": ["link"],
     "schema": ["coalesce_store"],
     "sender": ["lease"],
