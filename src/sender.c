@@ -126,8 +126,6 @@ static int64_t reservation(
 {
     int64_t from = wanted > l->acked ? wanted : l->acked;
 
-    if (s->is_idle)
-        return from;
     return from + 2 * (int64_t)s->options.window;
 }
 

@@ -41,7 +41,7 @@ static void test_release_of_what_was_not_sent_when_the_link_goes(void **state)
     assert_true(reserved(b, 0) > 4);
 }
 
-/* A cursor that is saved meanwhile reserves nothing. */
+/* What a cursor that is saved meanwhile reserves is given back, too. */
 static void test_release_outlives_a_late_save(void **state)
 {
     struct bench *b = *state;
