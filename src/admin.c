@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Floor 4.  The public face for tools: one connection, read transactions for
- * looking and short write transactions for repairing.  Knows nothing of an
- * engine; what it commits, the relay finds in the database.  The caller's
- * thread.
- */
-#include "postbag/admin.h"
+/* See admin.h: open, look, repair.  What looks after the whole of a database
+ * is in admin_care.c, destinations are in admin_dest.c. */
+#include "admin.h"
 
 #include <string.h>
 
 #include "abi.h"
-#include "db.h"
 #include "discard_store.h"
 #include "error.h"
 #include "list_store.h"
@@ -24,19 +19,12 @@
 
 enum { BUSY_MS = 5000, PURGE_ROWS = 256, WAL_FRAMES = 250 };
 
-struct postbag_admin {
-    struct db db;
-    const struct postbag_port *port;
-    uint8_t boot[16];
-    int is_writable;
-};
-
-static const char *dest_or_main(const char *dest)
+const char *postbag__admin_dest(const char *dest)
 {
     return dest == NULL ? "main" : dest;
 }
 
-static int adopt(struct postbag_admin_config *to,
+int postbag__admin_adopt(struct postbag_admin_config *to,
     const struct postbag_admin_config *from, struct postbag_fault *why)
 {
     int err =
@@ -64,7 +52,7 @@ int postbag_admin_init(const struct postbag_admin_config *config,
 {
     struct postbag_admin_config c;
     struct db db;
-    int err = adopt(&c, config, why);
+    int err = postbag__admin_adopt(&c, config, why);
 
     if (err != POSTBAG_OK)
         return err;
@@ -103,7 +91,7 @@ int postbag_admin_open(struct postbag_admin **out,
     if (out == NULL)
         return postbag__fail(why, POSTBAG_EINVAL, "admin: out is NULL");
     *out = NULL;
-    err = adopt(&c, config, why);
+    err = postbag__admin_adopt(&c, config, why);
     if (err != POSTBAG_OK)
         return err;
     a = postbag__alloc(sizeof(*a));
@@ -151,7 +139,7 @@ static int hand_out(
     return POSTBAG_OK;
 }
 
-static void read_clocks(const struct postbag_admin *a, struct moment *now)
+void postbag__admin_clocks(const struct postbag_admin *a, struct moment *now)
 {
     now->wall_ms = a->port->wall_ms(a->port->ctx);
     now->mono_ms = a->port->mono_us(a->port->ctx) / 1000;
@@ -180,8 +168,8 @@ int postbag_admin_status(
 
     if (err != POSTBAG_OK)
         return err;
-    read_clocks(a, &now);
-    err = postbag__status_read(&a->db, dest_or_main(dest), &now, &full);
+    postbag__admin_clocks(a, &now);
+    err = postbag__status_read(&a->db, postbag__admin_dest(dest), &now, &full);
     postbag__rollback(&a->db);
     return err == POSTBAG_OK ? hand_out(a, out, &full, sizeof(full)) : err;
 }
@@ -207,8 +195,8 @@ int postbag_admin_destinations(struct postbag_admin *a,
 int postbag_admin_live_path(struct postbag_admin *a, const char *run_dir,
     const char *dest, char *out, size_t size)
 {
-    int err = postbag__live_path(
-        run_dir, postbag__db_path(&a->db), dest_or_main(dest), out, size);
+    int err = postbag__live_path(run_dir, postbag__db_path(&a->db),
+        postbag__admin_dest(dest), out, size);
 
     return err == POSTBAG_OK ? err
                              : postbag__fail(&a->db.fault, err,
@@ -228,7 +216,7 @@ int postbag_admin_list(struct postbag_admin *a,
     if (f.state < POSTBAG_ROW_ANY || f.state > POSTBAG_ROW_DEAD)
         return postbag__fail(
             &a->db.fault, POSTBAG_EINVAL, "list: there is no such state");
-    f.dest = dest_or_main(f.dest);
+    f.dest = postbag__admin_dest(f.dest);
     err = postbag__pin(&a->db);
     if (err != POSTBAG_OK)
         return err;
@@ -245,7 +233,8 @@ int postbag_admin_show(struct postbag_admin *a, const char *dest, int64_t seq,
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__show_row(&a->db, dest_or_main(dest), seq, id, each, ctx);
+    err = postbag__show_row(
+        &a->db, postbag__admin_dest(dest), seq, id, each, ctx);
     postbag__rollback(&a->db);
     return err;
 }
@@ -270,7 +259,7 @@ int postbag_admin_inbox_list(struct postbag_admin *a,
 
 /* ---- repair ---- */
 
-static int check_writable(struct postbag_admin *a)
+int postbag__admin_writable(struct postbag_admin *a)
 {
     if (a->is_writable)
         return POSTBAG_OK;
@@ -282,13 +271,13 @@ int postbag_admin_set_profile(
     struct postbag_admin *a, const char *dest, const char *profile)
 {
     const struct postbag_profile *p;
-    int err = check_writable(a);
+    int err = postbag__admin_writable(a);
 
     if (err == POSTBAG_OK)
         err = postbag__profile_named(
             profile == NULL ? "(none)" : profile, &p, &a->db.fault);
     if (err == POSTBAG_OK)
-        err = postbag__profile_set(&a->db, dest_or_main(dest), p);
+        err = postbag__profile_set(&a->db, postbag__admin_dest(dest), p);
     return err;
 }
 
@@ -318,7 +307,7 @@ int postbag_admin_put(struct postbag_admin *a, const struct postbag_message *m,
         .allow_no_busy_timeout = 1, /* the connection has our own handler */
     };
     struct postbag_writer *w;
-    int err = check_writable(a);
+    int err = postbag__admin_writable(a);
 
     if (err != POSTBAG_OK)
         return err;
@@ -334,15 +323,16 @@ int postbag_admin_requeue(struct postbag_admin *a, const char *dest,
     int64_t seq, const struct postbag_id *id, int64_t *count_out)
 {
     int64_t count = 0;
-    int err = check_writable(a);
+    int err = postbag__admin_writable(a);
 
     if (err == POSTBAG_OK)
         err = postbag__begin(&a->db, DB_FULL);
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__schema_find_dest(&a->db, dest_or_main(dest));
+    err = postbag__schema_find_dest(&a->db, postbag__admin_dest(dest));
     if (err == POSTBAG_OK)
-        err = postbag__requeue(&a->db, dest_or_main(dest), seq, id, &count);
+        err = postbag__requeue(
+            &a->db, postbag__admin_dest(dest), seq, id, &count);
     if (err == POSTBAG_OK && count == 0 && (seq != 0 || id != NULL))
         err = postbag__fail(&a->db.fault, POSTBAG_ENOTFOUND,
             "there is no such message among the dead");
@@ -359,15 +349,15 @@ int postbag_admin_requeue(struct postbag_admin *a, const char *dest,
 int postbag_admin_discard(struct postbag_admin *a, const char *dest,
     int64_t seq, const struct postbag_id *id)
 {
-    int err = check_writable(a);
+    int err = postbag__admin_writable(a);
 
     if (err == POSTBAG_OK)
         err = postbag__begin(&a->db, DB_FULL);
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__schema_find_dest(&a->db, dest_or_main(dest));
+    err = postbag__schema_find_dest(&a->db, postbag__admin_dest(dest));
     if (err == POSTBAG_OK)
-        err = postbag__discard(&a->db, dest_or_main(dest), seq, id,
+        err = postbag__discard(&a->db, postbag__admin_dest(dest), seq, id,
             a->port->wall_ms(a->port->ctx));
     if (err == POSTBAG_OK)
         return postbag__commit(&a->db);
@@ -377,11 +367,13 @@ int postbag_admin_discard(struct postbag_admin *a, const char *dest,
 
 static int purge_step(struct postbag_admin *a, struct purge *p)
 {
+    struct moment now;
     int err = postbag__begin(&a->db, DB_NORMAL);
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__purge(&a->db, p, a->port->wall_ms(a->port->ctx));
+    postbag__admin_clocks(a, &now);
+    err = postbag__purge(&a->db, p, &now);
     if (err == POSTBAG_OK)
         return postbag__commit(&a->db);
     postbag__rollback(&a->db);
@@ -438,7 +430,7 @@ int postbag_admin_purge(
 {
     struct db second;
     int64_t count = 0;
-    int err = check_writable(a);
+    int err = postbag__admin_writable(a);
 
     if (err != POSTBAG_OK)
         return err;

@@ -13,7 +13,7 @@
 
 #define ENTRY "reason = 'coalesced'"
 
-const char postbag__coalesce_trigger[] =
+static const char trigger[] =
     "CREATE TRIGGER outbox_replace AFTER INSERT ON outbox"
     " WHEN NEW.coalesce IS NOT NULL AND EXISTS"
     " (SELECT 1 FROM outbox o WHERE " POSTBAG__REPLACED ")"
@@ -21,6 +21,23 @@ const char postbag__coalesce_trigger[] =
         DROP_EXTEND(POSTBAG__REPLACED, ENTRY)
             DROP_RECORD(POSTBAG__REPLACED, "coalesced", ENTRY)
                 DROP_DELETE(POSTBAG__REPLACED) " END";
+
+int postbag__coalesce_create(struct db *db)
+{
+    int err = postbag__exec(db,
+        "CREATE INDEX outbox_coalesce ON outbox(coalesce, seq)"
+        " WHERE coalesce IS NOT NULL");
+
+    if (err == POSTBAG_OK)
+        err = postbag__exec(db,
+            "CREATE INDEX outbox_held_coalesce"
+            " ON outbox_held(dest, coalesce, seq) WHERE coalesce IS NOT NULL");
+    if (err == POSTBAG_OK)
+        err = postbag__exec(db,
+            "CREATE INDEX outbox_lost_coalesced ON outbox_lost(dest)"
+            " WHERE reason = 'coalesced'");
+    return err == POSTBAG_OK ? postbag__exec(db, trigger) : err;
+}
 
 /* ---- what the relay asks ---- */
 
@@ -47,13 +64,6 @@ static const struct stmt_plan plan[] = {
         "SELECT h.seq FROM outbox o JOIN outbox_held h ON h.dest = ?1"
         " AND " ALIKE("o", "h") " AND " WAITS(
             "h") " WHERE o.seq = ?2 ORDER BY h.seq LIMIT 1"},
-    {offsetof(struct coalesce_store, note),
-        "UPDATE outbox_lost SET lo = min(lo, ?2), hi = max(hi, ?3),"
-        " n = n + ?4, bytes = bytes + ?5, at_ms = ?6"
-        " WHERE dest = ?1 AND reason = 'coalesced'"},
-    {offsetof(struct coalesce_store, note_first),
-        "INSERT INTO outbox_lost(dest, lo, hi, n, bytes, reason, at_ms)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, 'coalesced', ?6)"},
 };
 enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
 
@@ -104,26 +114,4 @@ int postbag__coalesce_older_held(
     struct coalesce_store *c, int64_t seq, int64_t *out)
 {
     return ask(c, &c->older_held, seq, out);
-}
-
-static int run_note(struct coalesce_store *c, struct stmt *s,
-    const struct lost *lost, int64_t at_ms)
-{
-    postbag__bind_text(s, 1, c->dest);
-    postbag__bind_i64(s, 2, lost->lo);
-    postbag__bind_i64(s, 3, lost->hi);
-    postbag__bind_i64(s, 4, lost->n);
-    postbag__bind_i64(s, 5, lost->bytes);
-    postbag__bind_i64(s, 6, at_ms);
-    return postbag__run(s);
-}
-
-int postbag__coalesce_note(
-    struct coalesce_store *c, const struct lost *lost, int64_t at_ms)
-{
-    int err = run_note(c, &c->note, lost, at_ms);
-
-    if (err != POSTBAG_OK || postbag__changes(c->db) != 0)
-        return err;
-    return run_note(c, &c->note_first, lost, at_ms);
 }

@@ -9,7 +9,6 @@
 #ifndef POSTBAG_SRC_COALESCE_STORE_H
 #define POSTBAG_SRC_COALESCE_STORE_H
 
-#include "lane.h"
 #include "row.h"
 
 /*
@@ -23,13 +22,13 @@
     " AND o.seq > (SELECT max(sent_hi) FROM outbox_cursor" \
     "  WHERE lane = NEW.priority)"
 
-/* The statement that makes trigger outbox_replace. */
-extern const char postbag__coalesce_trigger[];
+/* Trigger outbox_replace and the indexes, in a new database. */
+POSTBAG_CHECK int postbag__coalesce_create(struct db *db);
 
 struct coalesce_store {
     struct db *db;
     const char *dest; /* borrowed */
-    struct stmt newer, newer_than_held, older_held, note, note_first;
+    struct stmt newer, newer_than_held, older_held;
 };
 
 POSTBAG_CHECK int postbag__coalesce_open(
@@ -47,9 +46,4 @@ POSTBAG_CHECK int postbag__coalesce_newer_than_held(
  * seq, 0, or an error. */
 POSTBAG_CHECK int postbag__coalesce_older_held(
     struct coalesce_store *c, int64_t seq, int64_t *out);
-/* Record replaced rows in outbox_lost, in the one entry that the destination
- * has for all of them.  In the transaction that counts them. */
-POSTBAG_CHECK int postbag__coalesce_note(
-    struct coalesce_store *c, const struct lost *lost, int64_t at_ms);
-
 #endif

@@ -7,8 +7,8 @@
 #include "abi.h"
 #include "error.h"
 #include "mem.h"
+#include "postbag/transport.h"
 #include "topicfilter.h"
-#include "utf8.h"
 
 struct range {
     const char *name, *unit;
@@ -92,7 +92,7 @@ static int check_texts(
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (all[i].text != NULL &&
-            !postbag__utf8_is_mqtt_string(all[i].text, strlen(all[i].text)))
+            !postbag_is_mqtt_text(all[i].text, strlen(all[i].text)))
             return postbag__fail(why, POSTBAG_EINVAL,
                 "option %s is not UTF-8, or has a control character",
                 all[i].name);

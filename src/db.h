@@ -38,7 +38,10 @@ struct stmt {
     int err;
 };
 
-enum db_open_mode { DB_READ, DB_WRITE, DB_CREATE };
+/* DB_ALONE: as DB_WRITE, and nobody else in any process: EBUSY if somebody has
+ * it open; until it is closed nobody can.
+ * DB_SCRATCH: ":memory:", to be thrown away. */
+enum db_open_mode { DB_READ, DB_WRITE, DB_CREATE, DB_ALONE, DB_SCRATCH };
 
 /* Open a connection of ours: WAL (refused if it cannot be), no
  * autocheckpoint, small cache.  A closed struct db is fine for close. */

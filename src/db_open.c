@@ -118,7 +118,7 @@ static int is_foreign(struct db *db, enum db_open_mode mode, int *out)
             "SELECT count(*) FROM main.sqlite_schema"
             " WHERE name IN ('outbox', 'inbox')",
             &taken);
-    *out = ours == 0 && (mode == DB_WRITE || taken > 0);
+    *out = ours == 0 && (mode != DB_CREATE || taken > 0);
     return err;
 }
 
@@ -132,13 +132,18 @@ static int configure(struct db *db, enum db_open_mode mode, enum db_sync sync)
     (void)sqlite3_busy_handler(db->handle, wait_for_lock, db);
     (void)sqlite3_db_config(
         db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
-    err = postbag__exec(db, "PRAGMA trusted_schema=OFF;"
-                            "PRAGMA cache_size=-64;"
-                            "PRAGMA mmap_size=0;"
-                            "PRAGMA wal_autocheckpoint=0");
+    /* before the first look: it takes the lock that each connection has its
+       share of, and keeps it */
+    err = mode == DB_ALONE ? postbag__exec(db, "PRAGMA locking_mode=EXCLUSIVE")
+                           : POSTBAG_OK;
+    if (err == POSTBAG_OK)
+        err = postbag__exec(db, "PRAGMA trusted_schema=OFF;"
+                                "PRAGMA cache_size=-64;"
+                                "PRAGMA mmap_size=0;"
+                                "PRAGMA wal_autocheckpoint=0");
     if (err == POSTBAG_OK)
         err = check_encoding(db);
-    if (err != POSTBAG_OK || mode == DB_READ)
+    if (err != POSTBAG_OK || mode == DB_READ || mode == DB_SCRATCH)
         return err;
     if (sqlite3_db_readonly(db->handle, "main") == 1)
         return postbag__fail(&db->fault, POSTBAG_ESTORAGE,
@@ -167,6 +172,8 @@ int postbag__db_open(struct db *db, const char *path, enum db_open_mode mode,
         [DB_READ] = SQLITE_OPEN_READONLY,
         [DB_WRITE] = SQLITE_OPEN_READWRITE,
         [DB_CREATE] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+        [DB_ALONE] = SQLITE_OPEN_READWRITE,
+        [DB_SCRATCH] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
     };
     int rc;
     int err;

@@ -7,6 +7,7 @@
 #include "discard_store.h"
 
 #include "error.h"
+#include "held_store.h"
 
 /* A row held but not yet passed by the saved cursor is, without its copy,
  * unsettled: it would be sent after the next start and counted twice. */
@@ -42,46 +43,18 @@ static int find(
     return err;
 }
 
-static const char record[] =
-    "INSERT INTO outbox_lost(dest, lo, hi, n, bytes, reason, at_ms)"
-    " SELECT dest, seq, seq, 1, length(CAST(topic AS BLOB))"
-    "  + length(CAST(payload AS BLOB)), 'discarded', ?3"
-    " FROM outbox_held WHERE dest = ?1 AND seq = ?2";
-
-static const char *const steps[] = {
-    "UPDATE outbox_cursor SET dropped = dropped + 1"
-    " WHERE dest = ?1 AND lane ="
-    " (SELECT priority FROM outbox_held WHERE dest = ?1 AND seq = ?2)",
-
-    /* The next of its key, if nobody of the key is before that one.  due_boot
-       NULL is "another boot": due at once. */
-    "UPDATE outbox_held AS t SET state = 'retry', due_boot = NULL,"
-    " due_ms = NULL"
-    " FROM outbox_held h WHERE h.dest = ?1 AND h.seq = ?2"
-    " AND t.dest = h.dest AND t.key = h.key"
-    " AND t.key IS NOT NULL AND t.priority = h.priority"
-    " AND t.state = 'behind'"
-    " AND NOT EXISTS (SELECT 1 FROM outbox_held e WHERE e.dest = ?1"
-    "  AND e.key = t.key AND e.key IS NOT NULL AND e.priority = t.priority"
-    "  AND e.state <> 'dead' AND e.seq <> ?2 AND e.seq < t.seq)",
-
-    "DELETE FROM outbox_held WHERE dest = ?1 AND seq = ?2",
-};
-
-static int run_step(struct db *db, const char *sql, const char *dest,
-    int64_t seq, const int64_t *wall_ms)
+static int drop(struct db *db, const char *dest, int64_t seq, int64_t wall_ms)
 {
-    struct stmt s;
-    int err = postbag__prepare(db, &s, sql);
+    struct lost_store lost;
+    struct held_store held = {0};
+    int err = postbag__lost_open(&lost, db, dest);
 
-    if (err != POSTBAG_OK)
-        return err;
-    postbag__bind_text(&s, 1, dest);
-    postbag__bind_i64(&s, 2, seq);
-    if (wall_ms != NULL)
-        postbag__bind_i64(&s, 3, *wall_ms);
-    err = postbag__run(&s);
-    postbag__finalize(&s);
+    if (err == POSTBAG_OK)
+        err = postbag__held_open(&held, db, &lost);
+    if (err == POSTBAG_OK)
+        err = postbag__held_drop(&held, seq, "discarded", wall_ms);
+    postbag__held_close(&held);
+    postbag__lost_close(&lost);
     return err;
 }
 
@@ -90,10 +63,5 @@ int postbag__discard(struct db *db, const char *dest, int64_t seq,
 {
     int err = find(db, dest, id, &seq);
 
-    if (err == POSTBAG_OK)
-        err = run_step(db, record, dest, seq, &wall_ms);
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        if (err == POSTBAG_OK)
-            err = run_step(db, steps[i], dest, seq, NULL);
-    return err;
+    return err == POSTBAG_OK ? drop(db, dest, seq, wall_ms) : err;
 }

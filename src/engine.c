@@ -42,7 +42,12 @@ static void tell_dead(struct engine *e, int64_t now_us)
         postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
             "%lu messages are dead, the last one: %s; see postbag dead ls",
             (unsigned long)s->newly_dead, s->last_dead);
+    if (s->overflowed != 0)
+        postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "dead messages dropped to make room for them: %lu, see outbox_lost",
+            (unsigned long)s->overflowed);
     s->newly_dead = 0;
+    s->overflowed = 0;
     e->dead_us = now_us + TELL_US;
 }
 
@@ -166,6 +171,7 @@ static int take_office(struct engine *e, int64_t now_us)
         postbag__lease_lose(&e->lease, now_us);
         return err;
     }
+    postbag__detach_begin(&e->detach, now_us);
     postbag__link_start(&e->outbound, now_us);
     if (e->receiver != NULL)
         postbag__link_start(&e->inbound, now_us);
@@ -190,6 +196,15 @@ static int worse(int a, int b)
                                                  : a;
 }
 
+static int detach_others(struct engine *e, int64_t now_us)
+{
+    int64_t settled;
+    int err = postbag__detach_step(&e->detach, now_us, &settled);
+
+    postbag__housekeeper_note_settled(&e->housekeeper, settled);
+    return err;
+}
+
 static int serve(struct engine *e, int64_t now_us)
 {
     int err = step_lease(e, now_us);
@@ -212,6 +227,8 @@ static int serve(struct engine *e, int64_t now_us)
     err = worse(err, postbag__sender_save(&e->sender, now_us, e->is_draining));
     postbag__housekeeper_note_settled(
         &e->housekeeper, postbag__sender_take_settled(&e->sender));
+    err = worse(err, detach_others(e, now_us));
+    postbag__witness_step(&e->witness, now_us, e->sender.newest, 0);
     return err;
 }
 
@@ -263,6 +280,7 @@ static void report(struct engine *e, int64_t now_us)
     const struct link *out = &e->outbound;
     struct live_facts facts = {
         .is_owner = e->lease.is_owner,
+        .is_held_full = e->sender.bound.is_reached,
         .link = link_name(out),
         .inbound = link_name(&e->inbound),
         .error = out->state == LINK_UP ? "" : out->error,
@@ -309,6 +327,7 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
         return at;
     at = earlier(at, postbag__link_deadline(&e->outbound));
     at = earlier(at, postbag__link_deadline(&e->inbound));
+    at = earlier(at, postbag__detach_deadline(&e->detach));
     if (e->is_draining)
         return at; /* nothing is sent, and a stop has its own patience */
     return earlier(at, postbag__sender_deadline(&e->sender, now_us));
@@ -355,6 +374,8 @@ void postbag__engine_shut(struct engine *e)
     if (e->lease.is_owner)
         err = postbag__sender_save(&e->sender, now_us, 1);
     complain(e, now_us, "save the cursor at the end", err);
+    if (e->lease.is_owner)
+        postbag__witness_step(&e->witness, now_us, e->sender.newest, 1);
     e->dead_us = 0; /* the last word, whenever the last one was */
     tell_dead(e, now_us);
     e->live.next_us = 0;

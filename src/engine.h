@@ -11,11 +11,13 @@
 #define POSTBAG_SRC_ENGINE_H
 
 #include "consumers.h"
+#include "detach.h"
 #include "housekeeper.h"
 #include "live.h"
 #include "receiver.h"
 #include "sender.h"
 #include "watch.h"
+#include "witness.h"
 
 struct engine {
     const struct postbag_config *config; /* borrowed: postbag.c's copy */
@@ -24,14 +26,17 @@ struct engine {
     struct shared shared;
     struct db db;
     struct outbox_store outbox;
+    struct lost_store lost;
     struct held_store held;
     struct coalesce_store coalesce;
     struct envelope envelope;
     struct lease lease;
     struct sender sender;
+    struct detach detach;
     struct housekeeper housekeeper;
     struct live live;
     struct watch watch;
+    struct file_witness witness;
     struct link outbound, inbound;
     struct mailbox mailbox;
     struct postbag_transport_events outbound_events, inbound_events;

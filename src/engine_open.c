@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dest_store.h"
 #include "engine.h"
 #include "error.h"
 #include "limit_store.h"
@@ -176,40 +177,35 @@ static int read_max_payload(struct engine *e)
     return err;
 }
 
-/* The name becomes part of file names. */
 static int check_dest(struct engine *e)
 {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "abcdefghijklmnopqrstuvwxyz0123456789_-.";
-    const char *dest = e->config->dest;
+    const struct postbag_config *c = e->config;
+    enum postbag_from from;
 
-    if (dest[strspn(dest, allowed)] == '\0')
-        return POSTBAG_OK;
-    return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
-        "option dest is %s; it may have letters, digits, and _ - . only", dest);
+    if (c->dest_from[0] != '\0' &&
+        postbag__dest_from(c->dest_from, &from) != POSTBAG_OK)
+        return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
+            "option dest_from is %s; it must be now or oldest", c->dest_from);
+    return postbag__dest_check_name(c->dest, &e->db.fault);
 }
 
-static int ensure_dest(struct db *db, const char *dest)
-{
-    int err = postbag__begin(db, DB_FULL);
-
-    if (err == POSTBAG_OK)
-        err = postbag__schema_add_dest(db, dest);
-    if (err == POSTBAG_OK)
-        return postbag__commit(db);
-    postbag__rollback(db);
-    return err;
-}
-
-/* The usual open finds its destination and writes nothing. */
+/* The usual open finds its destination and writes nothing.  One that is not
+ * there is a slip of the pen, unless the options say that it is new: messages
+ * would wait for it for ever. */
 static int open_dest(struct engine *e)
 {
     const char *dest = e->config->dest;
+    enum postbag_from from;
     int err = postbag__schema_find_dest(&e->db, dest);
 
     if (err != POSTBAG_ENOTFOUND)
         return err;
-    err = ensure_dest(&e->db, dest);
+    if (postbag__dest_from(e->config->dest_from, &from) != POSTBAG_OK)
+        return postbag__fail(&e->db.fault, POSTBAG_ENOTFOUND,
+            "there is no destination %s: add it (postbag dest add), or set"
+            " option dest_from",
+            dest);
+    err = postbag__dest_add(&e->db, dest, from);
     if (err == POSTBAG_OK)
         postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
             "destination %s is new: from now on messages wait for it, too",
@@ -243,6 +239,8 @@ static int open_database(struct engine *e)
         err = postbag__engine_open_profile(e);
     if (err == POSTBAG_OK)
         err = postbag__limits_set(&e->db, &limits);
+    if (err == POSTBAG_OK)
+        err = postbag__witness_open(&e->witness, &e->db, e->port, &e->log);
     /* from here on a step reports a deadline instead of waiting */
     e->db.busy_ms = 0;
     return err;
@@ -260,7 +258,9 @@ static int open_stores(struct engine *e)
             c->envelope);
     err = postbag__outbox_open(&e->outbox, &e->db, c->dest);
     if (err == POSTBAG_OK)
-        err = postbag__held_open(&e->held, &e->db, c->dest);
+        err = postbag__lost_open(&e->lost, &e->db, c->dest);
+    if (err == POSTBAG_OK)
+        err = postbag__held_open(&e->held, &e->db, &e->lost);
     if (err == POSTBAG_OK)
         err = postbag__coalesce_open(&e->coalesce, &e->db, c->dest);
     if (err == POSTBAG_OK)
@@ -280,6 +280,7 @@ static int open_sender(struct engine *e)
         .lease = &e->lease,
         .link = &e->outbound,
         .outbox = &e->outbox,
+        .lost = &e->lost,
         .held = &e->held,
         .coalesce = &e->coalesce,
         .envelope = &e->envelope,
@@ -293,8 +294,17 @@ static int open_sender(struct engine *e)
                 .retry_base_ms = c->retry_base_ms,
                 .retry_cap_ms = c->retry_cap_ms,
                 .max_attempts = c->max_attempts,
+                .held_max_rows = c->held_max_rows,
+                .held_max_bytes = c->held_max_bytes,
+                .held_max_per_key = c->held_max_per_key,
+                .dead_max_rows = c->dead_max_rows,
+                .dead_max_bytes = c->dead_max_bytes,
                 .skip_sync_before_send = c->skip_sync_before_send,
-                .keep_s = c->keep_s,
+                .lane_share = c->lane_share,
+                .bulk_rate = c->bulk_rate,
+                .bulk_bytes_rate = c->bulk_bytes_rate,
+                .pace_all = c->pace_all,
+                .notes_times = c->keep_s != 0 || c->keep_rows != 0,
                 .profile = e->profile,
             },
     };
@@ -313,11 +323,15 @@ static int open_duties(struct engine *e)
     struct housekeeper_options house = {
         .checkpoint_frames = c->checkpoint_frames,
         .keep_s = c->keep_s,
+        .keep_rows = c->keep_rows,
         .inbox_keep_s = c->inbox_keep_s,
     };
+    struct detach_options detach = {
+        .after_s = c->detach_after_s, .after_bytes = c->detach_after_bytes};
     int err = postbag__lease_open(
         &e->lease, &e->db, &e->shared, &e->log, c->dest, c->lease_ms);
 
+    postbag__detach_init(&e->detach, &e->db, &e->lease, &e->log, &detach);
     if (err == POSTBAG_OK)
         err = postbag__housekeeper_open(
             &e->housekeeper, &e->db, &e->shared, &e->log, path, &house);
@@ -398,11 +412,13 @@ void postbag__engine_close(struct engine *e)
     postbag__housekeeper_close(&e->housekeeper);
     postbag__lease_close(&e->lease);
     postbag__watch_close(&e->watch);
+    postbag__witness_close(&e->witness);
     postbag__sender_free(&e->sender);
     postbag__mailbox_free(&e->mailbox);
     postbag__envelope_close(&e->envelope);
     postbag__coalesce_close(&e->coalesce);
     postbag__held_close(&e->held);
+    postbag__lost_close(&e->lost);
     postbag__outbox_close(&e->outbox);
     postbag__db_close(&e->db);
     if (e->shared.gate != NULL)

@@ -80,17 +80,29 @@ int postbag__envelope_refuse(struct envelope *e, const char *what)
     return postbag__fail(&e->db->fault, POSTBAG_EINVAL, "malformed: %s", what);
 }
 
-void postbag__envelope_attributes(
-    const struct envelope *e, const struct row *row, struct attributes *out)
+/* A wrong time is worse than none. */
+static void set_time(
+    const struct row *row, const struct moment *now, struct attributes *out)
+{
+    int64_t put_ms = postbag__row_put_ms(row, now);
+
+    postbag__rfc3339(put_ms, out->when);
+    out->time = put_ms == 0 ? NULL : out->when;
+    out->time_quality = put_ms == 0 ? "unset" : NULL;
+}
+
+void postbag__envelope_attributes(const struct envelope *e,
+    const struct row *row, const struct moment *now, struct attributes *out)
 {
     postbag_id_format(&row->id, out->id);
-    postbag__rfc3339(row->created_ms, out->when);
+    set_time(row, now, out);
     (void)snprintf(out->sequence, sizeof(out->sequence), "%s-%020lld",
         e->stream, (long long)row->seq);
     (void)snprintf(out->version, sizeof(out->version), "%lld",
         (long long)row->key_version);
     out->key_version = row->key_version == 0 ? NULL : out->version;
     out->type = row->type == NULL ? default_type : row->type;
+    out->replay = row->is_replay ? "true" : NULL;
 }
 
 /* ---- MQTT 5: properties ---- */
@@ -102,7 +114,7 @@ static int check_string(struct envelope *e, const char *text)
     if (len > STRING_MAX)
         return postbag__envelope_refuse(
             e, "a header is longer than 65535 bytes");
-    if (!postbag__utf8_is_mqtt_string(text, len))
+    if (!postbag_is_mqtt_text(text, len))
         return postbag__envelope_refuse(
             e, "a header is not UTF-8, or has a control character");
     return POSTBAG_OK;
@@ -202,6 +214,8 @@ static int add_header(struct envelope *e, const char *name, const char *value)
         return set_correlation(e, value);
     if (strcmp(name, "time") == 0)
         e->has_time = 1;
+    if (strcmp(name, "timequality") == 0)
+        e->has_quality = 1;
     return add(e, name, value);
 }
 
@@ -223,15 +237,18 @@ static int add_headers(struct envelope *e, const char *headers)
 }
 
 /* After the headers, which may say when the event was. */
-static int add_attributes(struct envelope *e, const struct row *row)
+static int add_attributes(
+    struct envelope *e, const struct row *row, const struct moment *now)
 {
     struct attributes a;
     int err;
 
-    postbag__envelope_attributes(e, row, &a);
-    if (e->kind == ENVELOPE_MINIMAL)
+    postbag__envelope_attributes(e, row, now, &a);
+    err = add(e, "replay", a.replay);
+    if (err == POSTBAG_OK && e->kind == ENVELOPE_MINIMAL)
         return add(e, "id", a.id);
-    err = add(e, "specversion", "1.0");
+    if (err == POSTBAG_OK)
+        err = add(e, "specversion", "1.0");
     if (err == POSTBAG_OK)
         err = add(e, "id", a.id);
     if (err == POSTBAG_OK)
@@ -239,7 +256,9 @@ static int add_attributes(struct envelope *e, const struct row *row)
     if (err == POSTBAG_OK)
         err = add(e, "type", a.type);
     if (err == POSTBAG_OK)
-        err = add(e, "time", e->has_time ? NULL : a.when);
+        err = add(e, "time", e->has_time ? NULL : a.time);
+    if (err == POSTBAG_OK && !e->has_time && !e->has_quality)
+        err = add(e, "timequality", a.time_quality);
     if (err == POSTBAG_OK)
         err = add(e, "sequence", a.sequence);
     if (err == POSTBAG_OK)
@@ -277,13 +296,13 @@ static uint32_t expiry_s(const struct row *row, const struct moment *now)
     return left_s == 0 ? 1 : (uint32_t)left_s;
 }
 
-static int build_properties(
-    struct envelope *e, const struct row *row, struct postbag_frame *out)
+static int build_properties(struct envelope *e, const struct row *row,
+    const struct moment *now, struct postbag_frame *out)
 {
     int err = add_headers(e, row->headers);
 
     if (err == POSTBAG_OK && e->kind != ENVELOPE_RAW)
-        err = add_attributes(e, row);
+        err = add_attributes(e, row, now);
     if (err == POSTBAG_OK)
         place(e, out);
     return err;
@@ -304,13 +323,12 @@ static int check_texts(struct envelope *e, const struct row *row)
     const char *type = row->content_type;
 
     if (strlen(row->topic) != row->topic_len ||
-        !postbag__utf8_is_mqtt_string(row->topic, row->topic_len))
+        !postbag_is_mqtt_text(row->topic, row->topic_len))
         return postbag__envelope_refuse(
             e, "topic is not UTF-8, or has a control character");
     if (type == NULL)
         return POSTBAG_OK;
-    if (strlen(type) > STRING_MAX ||
-        !postbag__utf8_is_mqtt_string(type, strlen(type)))
+    if (strlen(type) > STRING_MAX || !postbag_is_mqtt_text(type, strlen(type)))
         return postbag__envelope_refuse(e,
             "content_type is not UTF-8, has a control character or more than"
             " 65535 bytes");
@@ -331,6 +349,7 @@ static int build(struct envelope *e, const struct row *row,
     postbag__arena_reset(&e->text);
     e->count = 0;
     e->has_time = 0;
+    e->has_quality = 0;
     e->response_topic = ARENA_NONE;
     e->correlation = ARENA_NONE;
     e->correlation_len = 0;
@@ -344,9 +363,9 @@ static int build(struct envelope *e, const struct row *row,
     out->is_text =
         row->is_text && postbag__utf8_is_valid(row->payload, row->payload_len);
     if (mqtt_version >= 5)
-        return build_properties(e, row, out);
+        return build_properties(e, row, now, out);
     if (e->kind == ENVELOPE_CLOUDEVENTS)
-        return postbag__envelope_json(e, row, out);
+        return postbag__envelope_json(e, row, now, out);
     return POSTBAG_OK;
 }
 

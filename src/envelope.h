@@ -3,8 +3,9 @@
  * Floor 2.  A queued row becomes the MQTT message that leaves.  CloudEvents
  * 1.0: user properties on MQTT 5 (binary mode), a JSON envelope on 3.1.1
  * (structured mode, the only one the binding allows there).  But for what is
- * left of its TTL the result depends on the row and the configuration alone,
- * so that every attempt carries the same bytes.
+ * left of its TTL, and the time of a row from before the clock was set, the
+ * result depends on the row and the configuration alone, so that every attempt
+ * carries the same bytes.
  */
 #ifndef POSTBAG_SRC_ENVELOPE_H
 #define POSTBAG_SRC_ENVELOPE_H
@@ -27,7 +28,7 @@ struct envelope {
         ptrdiff_t name, value;
     } pending[ENVELOPE_PROPERTIES_MAX];
     size_t count;
-    int has_time; /* a header says when the event was */
+    int has_time, has_quality; /* a header says when the event was; how sure */
     ptrdiff_t response_topic, correlation;
     size_t correlation_len;
     struct postbag_property properties[ENVELOPE_PROPERTIES_MAX];
@@ -41,8 +42,7 @@ POSTBAG_CHECK int postbag__envelope_open(struct envelope *e, struct db *db,
 void postbag__envelope_close(struct envelope *e);
 
 /*
- * Build *out from *row; its pointers live until the next build.  now is for
- * the TTL alone.
+ * Build *out from *row; its pointers live until the next build.
  * @return OK; EINVAL: this row can never be sent, db->fault says why (not
  *         UTF-8, not JSON, too many headers); ENOMEM; an error of SQLite that
  *         the row is not to blame for
@@ -64,11 +64,11 @@ size_t postbag__frame_size(const struct postbag_frame *f);
 /* The attributes of an event that are ours; NULL: it has none. */
 struct attributes {
     char id[37], when[RFC3339_SIZE], sequence[64], version[24];
-    const char *type, *key_version;
+    const char *type, *key_version, *replay, *time, *time_quality;
 };
 
-void postbag__envelope_attributes(
-    const struct envelope *e, const struct row *row, struct attributes *out);
+void postbag__envelope_attributes(const struct envelope *e,
+    const struct row *row, const struct moment *now, struct attributes *out);
 
 /* EINVAL, with the reason in db->fault. */
 POSTBAG_CHECK int postbag__envelope_refuse(
@@ -76,7 +76,7 @@ POSTBAG_CHECK int postbag__envelope_refuse(
 
 /* The statements of the JSON envelope; and the envelope as *out's payload. */
 POSTBAG_CHECK int postbag__envelope_json_open(struct envelope *e);
-POSTBAG_CHECK int postbag__envelope_json(
-    struct envelope *e, const struct row *row, struct postbag_frame *out);
+POSTBAG_CHECK int postbag__envelope_json(struct envelope *e,
+    const struct row *row, const struct moment *now, struct postbag_frame *out);
 
 #endif

@@ -29,7 +29,9 @@ enum {
     P_EXPIRY,
     P_HEADERS,
     P_FORM,
-    P_DATA
+    P_DATA,
+    P_REPLAY,
+    P_TIME_QUALITY
 };
 
 /*
@@ -52,8 +54,10 @@ static const char structured_sql[] =
     "  json_patch('{}', json_object('specversion', '1.0', 'id', ?1,"
     "   'source', ?2, 'type', ?3,"
     "   'time', ifnull(max(iif(key = 'time', text, NULL)), ?4),"
+    "   'timequality', iif(max(key IN ('time', 'timequality')),"
+    "    NULL, ?14),"
     "   'sequence', ?5, 'partitionkey', ?6, 'keyversion', ?7,"
-    "   'datacontenttype', ?8,"
+    "   'datacontenttype', ?8, 'replay', json(?13),"
     "   'expirytime', ifnull(max(iif(key = 'expirytime', text, NULL)), ?9),"
     "   'responsetopic', max(iif(key = 'response_topic', text, NULL)),"
     "   'correlationdata', max(iif(key = 'correlation_data', text, NULL)),"
@@ -171,12 +175,14 @@ static int bind_data(struct envelope *e, const struct row *row)
 
 /* When the message is no longer of use: the only way to say it here.  A row
  * from before the clock was set has no date to count from. */
-static const char *expiry_of(const struct row *row, char out[RFC3339_SIZE])
+static const char *expiry_of(
+    const struct row *row, const struct moment *now, char out[RFC3339_SIZE])
 {
-    if (row->ttl_ms <= 0 || row->created_ms < POSTBAG__CLOCK_IS_SET_MS ||
-        row->ttl_ms > INT64_MAX - row->created_ms)
+    int64_t put_ms = postbag__row_put_ms(row, now);
+
+    if (row->ttl_ms <= 0 || put_ms == 0 || row->ttl_ms > INT64_MAX - put_ms)
         return NULL;
-    postbag__rfc3339(row->created_ms + row->ttl_ms, out);
+    postbag__rfc3339(put_ms + row->ttl_ms, out);
     return out;
 }
 
@@ -188,11 +194,13 @@ static void bind_attributes(
     postbag__bind_text(s, P_ID, a->id);
     postbag__bind_text(s, P_SOURCE, e->source);
     postbag__bind_text(s, P_TYPE, a->type);
-    postbag__bind_text(s, P_TIME, a->when);
+    postbag__bind_text(s, P_TIME, a->time);
+    postbag__bind_text(s, P_TIME_QUALITY, a->time_quality);
     postbag__bind_text(s, P_SEQUENCE, a->sequence);
     postbag__bind_text(s, P_KEY, row->key);
     postbag__bind_text(s, P_KEY_VERSION, a->key_version);
     postbag__bind_text(s, P_HEADERS, row->headers);
+    postbag__bind_text(s, P_REPLAY, a->replay);
 }
 
 static int read_structured(struct envelope *e, struct postbag_frame *out)
@@ -219,16 +227,16 @@ static int read_structured(struct envelope *e, struct postbag_frame *out)
     return POSTBAG_OK;
 }
 
-int postbag__envelope_json(
-    struct envelope *e, const struct row *row, struct postbag_frame *out)
+int postbag__envelope_json(struct envelope *e, const struct row *row,
+    const struct moment *now, struct postbag_frame *out)
 {
     struct attributes a;
     char expiry[RFC3339_SIZE];
     int err;
 
-    postbag__envelope_attributes(e, row, &a);
+    postbag__envelope_attributes(e, row, now, &a);
     bind_attributes(e, row, &a);
-    postbag__bind_text(&e->structured, P_EXPIRY, expiry_of(row, expiry));
+    postbag__bind_text(&e->structured, P_EXPIRY, expiry_of(row, now, expiry));
     err = bind_data(e, row);
     return err == POSTBAG_OK ? read_structured(e, out) : err;
 }

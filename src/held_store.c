@@ -9,6 +9,15 @@
 #include <stddef.h>
 #include <string.h>
 
+/* What the end of a row's wait needs to know of it. */
+#define WHO_ENDS \
+    " RETURNING key, priority, length(CAST(topic AS BLOB))" \
+    " + length(CAST(payload AS BLOB))"
+
+/* of one lane */
+#define RETRIES \
+    "FROM outbox_held WHERE dest = ?1 AND state = 'retry' AND priority = ?5"
+
 static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, hold),
         "INSERT INTO outbox_held(dest, seq, state, attempts,"
@@ -19,22 +28,29 @@ static const struct stmt_plan plan[] = {
         " ON CONFLICT(dest, seq) DO NOTHING"},
     {offsetof(struct held_store, exists),
         "SELECT 1 FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
-    {offsetof(struct held_store, key_is_held),
-        "SELECT 1 FROM outbox_held h JOIN outbox o ON o.seq = ?2"
+    {offsetof(struct held_store, before),
+        "SELECT count(*) FROM (SELECT 1 FROM outbox_held h"
+        " JOIN outbox o ON o.seq = ?2"
         " WHERE h.dest = ?1 AND h.key = o.key AND h.key IS NOT NULL"
         " AND h.priority = o.priority AND h.state <> 'dead'"
-        " AND h.seq < ?2 LIMIT 1"},
+        " AND h.seq < ?2 LIMIT ?3)"},
+    /* each part is a range of the index on what is due */
     {offsetof(struct held_store, due),
         "SELECT seq, attempts, " ROW_COLUMNS
-        " FROM outbox_held WHERE dest = ?1 AND state = 'retry'"
-        " AND seq > ?2 AND (due_boot IS NOT ?3 OR due_ms <= ?4)"
-        " ORDER BY seq LIMIT 1"},
+        ", replay FROM outbox_held WHERE dest = ?1 AND seq = (SELECT seq FROM ("
+        "SELECT seq " RETRIES " AND due_boot IS NULL UNION ALL"
+        " SELECT seq " RETRIES " AND due_boot < ?3 UNION ALL"
+        " SELECT seq " RETRIES " AND due_boot > ?3 UNION ALL"
+        " SELECT seq " RETRIES " AND due_boot = ?3 AND due_ms <= ?4)"
+        " LIMIT 1 OFFSET ?2)"},
     {offsetof(struct held_store, next_due),
-        "SELECT min(iif(due_boot IS ?2, due_ms, ?3)) FROM outbox_held"
-        " WHERE dest = ?1 AND state = 'retry'"},
+        "SELECT CASE WHEN EXISTS (SELECT 1 " RETRIES " AND due_boot IS NULL)"
+        " OR EXISTS (SELECT 1 " RETRIES " AND due_boot < ?2)"
+        " OR EXISTS (SELECT 1 " RETRIES " AND due_boot > ?2) THEN ?3"
+        " ELSE (SELECT min(due_ms) " RETRIES " AND due_boot = ?2) END"},
     {offsetof(struct held_store, fetch),
         "SELECT seq, attempts, " ROW_COLUMNS
-        " FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
+        ", replay FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
     {offsetof(struct held_store, again),
         "UPDATE outbox_held SET attempts = attempts + 1,"
         " due_boot = ?3, due_ms = ?4, error = ?5"
@@ -48,17 +64,21 @@ static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, bury),
         "UPDATE outbox_held SET state = 'dead',"
         " attempts = attempts + 1, error = ?3, dead_ms = ?4"
-        " WHERE dest = ?1 AND seq = ?2"},
-    {offsetof(struct held_store, drop),
-        "DELETE FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
+        " WHERE dest = ?1 AND seq = ?2" WHO_ENDS},
+    {offsetof(struct held_store, remove),
+        "DELETE FROM outbox_held WHERE dest = ?1 AND seq = ?2" WHO_ENDS},
+    /* due_boot NULL is "another boot": due at once */
     {offsetof(struct held_store, release),
-        "UPDATE outbox_held SET state = 'retry', due_boot = ?4,"
-        " due_ms = ?5 WHERE dest = ?1 AND seq ="
+        "UPDATE outbox_held SET state = 'retry', due_boot = NULL,"
+        " due_ms = NULL WHERE dest = ?1 AND state = 'behind' AND seq ="
         " (SELECT min(seq) FROM outbox_held WHERE dest = ?1 AND key = ?2"
-        "  AND key IS NOT NULL AND priority = ?3 AND state = 'behind')"
-        " AND NOT EXISTS (SELECT 1 FROM outbox_held WHERE dest = ?1"
-        "  AND key = ?2 AND key IS NOT NULL AND priority = ?3"
-        "  AND state = 'retry')"},
+        "  AND key IS NOT NULL AND priority = ?3 AND state <> 'dead')"},
+    /* one that the saved cursor has not passed would, without its copy, be
+       sent after the next start and counted twice */
+    {offsetof(struct held_store, oldest_dead),
+        "SELECT h.seq FROM outbox_held h JOIN outbox_cursor c"
+        " ON c.dest = h.dest AND c.lane = h.priority AND c.acked >= h.seq"
+        " WHERE h.dest = ?1 AND h.state = 'dead' ORDER BY h.seq LIMIT 1"},
     {offsetof(struct held_store, count_delivered),
         "UPDATE outbox_cursor SET delivered = delivered + 1"
         " WHERE dest = ?1 AND lane = ?2"},
@@ -66,18 +86,19 @@ static const struct stmt_plan plan[] = {
         "UPDATE outbox_cursor SET dropped = dropped + 1"
         " WHERE dest = ?1 AND lane = ?2"},
     {offsetof(struct held_store, stats),
-        "SELECT ifnull(max(seq), 0),"
-        " count(*) FILTER (WHERE state IN ('retry', 'behind'))"
-        " FROM outbox_held WHERE dest = ?1"},
+        "SELECT (SELECT max(seq) FROM outbox_held WHERE dest = ?1),"
+        " sum(held_rows), sum(held_bytes), sum(dead_rows), sum(dead_bytes)"
+        " FROM outbox_cursor WHERE dest = ?1"},
 };
-enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
+enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]), MOST_DROPS = 256 };
 
-int postbag__held_open(struct held_store *h, struct db *db, const char *dest)
+int postbag__held_open(
+    struct held_store *h, struct db *db, struct lost_store *lost)
 {
-
     memset(h, 0, sizeof(*h));
     h->db = db;
-    h->dest = dest;
+    h->dest = lost->dest;
+    h->lost = lost;
     return postbag__prepare_all(db, h, plan, STATEMENTS);
 }
 
@@ -96,6 +117,9 @@ int postbag__held_stats(struct held_store *h, struct held_stats *out)
         return err == POSTBAG_OK ? POSTBAG_EIO : err;
     out->newest = postbag__col_i64(&h->stats, 0);
     out->live = postbag__col_i64(&h->stats, 1);
+    out->live_bytes = postbag__col_i64(&h->stats, 2);
+    out->dead = postbag__col_i64(&h->stats, 3);
+    out->dead_bytes = postbag__col_i64(&h->stats, 4);
     postbag__reset(&h->stats);
     return POSTBAG_OK;
 }
@@ -117,9 +141,21 @@ int postbag__held_exists(struct held_store *h, int64_t seq)
     return has_row(h, &h->exists, seq);
 }
 
-int postbag__held_key_is_held(struct held_store *h, int64_t seq)
+int postbag__held_before(struct held_store *h, int64_t seq, uint32_t most)
 {
-    return has_row(h, &h->key_is_held, seq);
+    struct stmt *s = &h->before;
+    int err;
+    int rows;
+
+    postbag__bind_text(s, 1, h->dest);
+    postbag__bind_i64(s, 2, seq);
+    postbag__bind_i64(s, 3, most);
+    err = postbag__row(s);
+    if (err != 1)
+        return err;
+    rows = (int)postbag__col_i64(s, 0);
+    postbag__reset(s);
+    return rows;
 }
 
 int postbag__held_is_suspect(struct held_store *h, int64_t seq)
@@ -172,61 +208,130 @@ int postbag__held_postpone(
     return put_off(h, &h->postpone, seq, due, error);
 }
 
+/* ---- the end of a row's wait ---- */
+
+/* 1: s stands on what is to be known of the row (WHO_ENDS).  0: there is no
+ * such row. */
+static int end(struct held_store *h, struct stmt *s, int64_t seq)
+{
+    postbag__bind_text(s, 1, h->dest);
+    postbag__bind_i64(s, 2, seq);
+    return postbag__row(s);
+}
+
+static int count(struct held_store *h, struct stmt *counter, struct stmt *ended)
+{
+    postbag__bind_text(counter, 1, h->dest);
+    postbag__bind_i64(counter, 2, postbag__col_i64(ended, 1));
+    return postbag__run(counter);
+}
+
+/* The last step: the oldest that waits behind the row that ended, if nobody
+ * of its key is before that one. */
+static int release(struct held_store *h, struct stmt *ended)
+{
+    const char *key = postbag__col_text(ended, 0);
+    struct stmt *s = &h->release;
+    int err = POSTBAG_OK;
+
+    if (key != NULL) {
+        postbag__bind_text(s, 1, h->dest);
+        postbag__bind_text(s, 2, key);
+        postbag__bind_i64(s, 3, postbag__col_i64(ended, 1));
+        err = postbag__run(s);
+    }
+    postbag__reset(ended);
+    return err;
+}
+
 int postbag__held_bury(
     struct held_store *h, int64_t seq, const char *error, int64_t wall_ms)
 {
-    struct stmt *s = &h->bury;
+    int err;
 
-    postbag__bind_text(s, 1, h->dest);
-    postbag__bind_i64(s, 2, seq);
-    postbag__bind_text(s, 3, error);
-    postbag__bind_i64(s, 4, wall_ms);
-    return postbag__run(s);
+    postbag__bind_text(&h->bury, 3, error);
+    postbag__bind_i64(&h->bury, 4, wall_ms);
+    err = end(h, &h->bury, seq);
+    return err == 1 ? release(h, &h->bury) : err;
 }
 
-int postbag__held_expire(struct held_store *h, int64_t seq, int lane)
+int postbag__held_deliver(struct held_store *h, int64_t seq)
+{
+    int err = end(h, &h->remove, seq);
+
+    if (err != 1)
+        return err;
+    err = count(h, &h->count_delivered, &h->remove);
+    if (err == POSTBAG_OK)
+        return release(h, &h->remove);
+    postbag__reset(&h->remove);
+    return err;
+}
+
+int postbag__held_drop(
+    struct held_store *h, int64_t seq, const char *reason, int64_t wall_ms)
+{
+    struct lost lost = {.lo = seq, .hi = seq, .n = 1};
+    int err = end(h, &h->remove, seq);
+
+    if (err != 1)
+        return err;
+    lost.bytes = postbag__col_i64(&h->remove, 2);
+    err = count(h, &h->count_dropped, &h->remove);
+    if (err == POSTBAG_OK)
+        err = postbag__lost_note(h->lost, &lost, reason, wall_ms);
+    if (err == POSTBAG_OK)
+        return release(h, &h->remove);
+    postbag__reset(&h->remove);
+    return err;
+}
+
+/* 1 and the row, 0, or an error. */
+static int find_oldest_dead(struct held_store *h, int64_t *seq)
 {
     int err;
 
-    postbag__bind_text(&h->drop, 1, h->dest);
-    postbag__bind_i64(&h->drop, 2, seq);
-    err = postbag__run(&h->drop);
-    if (err != POSTBAG_OK || postbag__changes(h->db) == 0)
+    postbag__bind_text(&h->oldest_dead, 1, h->dest);
+    err = postbag__row(&h->oldest_dead);
+    if (err != 1)
         return err;
-    postbag__bind_text(&h->count_dropped, 1, h->dest);
-    postbag__bind_i64(&h->count_dropped, 2, lane);
-    err = postbag__run(&h->count_dropped);
+    *seq = postbag__col_i64(&h->oldest_dead, 0);
+    postbag__reset(&h->oldest_dead);
+    return 1;
+}
+
+/* Drop the oldest if there are too many: 1, 0, or an error. */
+static int trim_one(struct held_store *h, uint32_t max_rows, uint32_t max_bytes,
+    int64_t wall_ms)
+{
+    struct held_stats stats;
+    int64_t seq;
+    int err = postbag__held_stats(h, &stats);
+
+    if (err != POSTBAG_OK ||
+        (stats.dead <= max_rows && stats.dead_bytes <= max_bytes))
+        return err;
+    err = find_oldest_dead(h, &seq);
+    if (err != 1)
+        return err;
+    err = postbag__held_drop(h, seq, "dead_overflow", wall_ms);
     return err == POSTBAG_OK ? 1 : err;
 }
 
-int postbag__held_deliver(struct held_store *h, int64_t seq, int lane)
+int postbag__held_trim_dead(struct held_store *h, uint32_t max_rows,
+    uint32_t max_bytes, int64_t wall_ms)
 {
-    int err;
+    int dropped = 0;
+    int err = 1;
 
-    postbag__bind_text(&h->drop, 1, h->dest);
-    postbag__bind_i64(&h->drop, 2, seq);
-    err = postbag__run(&h->drop);
-    /* an operator may have removed it while it was in flight */
-    if (err != POSTBAG_OK || postbag__changes(h->db) == 0)
-        return err;
-    postbag__bind_text(&h->count_delivered, 1, h->dest);
-    postbag__bind_i64(&h->count_delivered, 2, lane);
-    return postbag__run(&h->count_delivered);
+    while (dropped < MOST_DROPS && err == 1) {
+        err = trim_one(h, max_rows, max_bytes, wall_ms);
+        dropped += err == 1;
+    }
+    return err < 0 ? err : dropped;
 }
 
-int postbag__held_release(
-    struct held_store *h, const char *key, int lane, const struct due *due)
-{
-    struct stmt *s = &h->release;
-
-    if (key == NULL)
-        return POSTBAG_OK;
-    postbag__bind_text(s, 1, h->dest);
-    postbag__bind_text(s, 2, key);
-    postbag__bind_i64(s, 3, lane);
-    bind_due(s, 4, due);
-    return postbag__run(s);
-}
+/* ---- what is due ---- */
 
 static int read_held(
     struct stmt *s, struct arena *arena, struct row *out, int *attempts_out)
@@ -237,36 +342,50 @@ static int read_held(
         return err;
     err = postbag__row_read(s, 2, arena, out);
     out->seq = postbag__col_i64(s, 0);
+    out->is_replay = postbag__col_i64(s, 2 + ROW_COLUMN_COUNT) != 0;
     *attempts_out = (int)postbag__col_i64(s, 1);
     postbag__reset(s);
     return err == POSTBAG_OK ? 1 : err;
 }
 
-int postbag__held_due(struct held_store *h, int64_t after,
+int postbag__held_due(struct held_store *h, int lane, int64_t skip,
     const struct due *now, struct arena *arena, struct row *out,
     int *attempts_out)
 {
     postbag__bind_text(&h->due, 1, h->dest);
-    postbag__bind_i64(&h->due, 2, after);
+    postbag__bind_i64(&h->due, 2, skip);
     bind_due(&h->due, 3, now);
+    postbag__bind_i64(&h->due, 5, lane);
     return read_held(&h->due, arena, out, attempts_out);
+}
+
+static int next_due(
+    struct held_store *h, int lane, const struct due *now, int64_t *earliest)
+{
+    struct stmt *s = &h->next_due;
+    int err;
+
+    postbag__bind_text(s, 1, h->dest);
+    bind_due(s, 2, now);
+    postbag__bind_i64(s, 5, lane);
+    err = postbag__row(s);
+    if (err != 1)
+        return err == POSTBAG_OK ? POSTBAG_EIO : err;
+    if (!postbag__col_is_null(s, 0) && postbag__col_i64(s, 0) < *earliest)
+        *earliest = postbag__col_i64(s, 0);
+    postbag__reset(s);
+    return POSTBAG_OK;
 }
 
 int postbag__held_next_due(
     struct held_store *h, const struct due *now, int64_t *out)
 {
-    int err;
+    int err = POSTBAG_OK;
 
-    postbag__bind_text(&h->next_due, 1, h->dest);
-    bind_due(&h->next_due, 2, now);
-    err = postbag__row(&h->next_due);
-    if (err != 1)
-        return err == POSTBAG_OK ? POSTBAG_EIO : err;
-    *out = postbag__col_is_null(&h->next_due, 0)
-               ? INT64_MAX
-               : postbag__col_i64(&h->next_due, 0);
-    postbag__reset(&h->next_due);
-    return POSTBAG_OK;
+    *out = INT64_MAX;
+    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
+        err = next_due(h, i, now, out);
+    return err;
 }
 
 int postbag__held_fetch(struct held_store *h, int64_t seq, struct arena *arena,

@@ -3,13 +3,15 @@
 #ifndef POSTBAG_SRC_HELD_STORE_H
 #define POSTBAG_SRC_HELD_STORE_H
 
+#include "lost_store.h"
 #include "row.h"
 
 struct held_store {
     struct db *db;
-    const char *dest; /* borrowed */
-    struct stmt hold, exists, key_is_held, due, next_due, fetch, again,
-        postpone, is_suspect, bury, drop, release, count_delivered,
+    const char *dest;        /* borrowed */
+    struct lost_store *lost; /* of the same destination; borrowed */
+    struct stmt hold, exists, before, due, next_due, fetch, again, postpone,
+        is_suspect, bury, remove, release, oldest_dead, count_delivered,
         count_dropped, stats;
 };
 
@@ -22,19 +24,24 @@ struct due {
 
 struct held_stats {
     int64_t newest; /* highest seq held; 0: none */
-    int64_t live;   /* retry or behind */
+    int64_t live;   /* rows that are not dead: retry or behind */
+    int64_t live_bytes;
+    int64_t dead;
+    int64_t dead_bytes;
 };
 
 POSTBAG_CHECK int postbag__held_open(
-    struct held_store *h, struct db *db, const char *dest);
+    struct held_store *h, struct db *db, struct lost_store *lost);
 void postbag__held_close(struct held_store *h);
 
 POSTBAG_CHECK int postbag__held_stats(
     struct held_store *h, struct held_stats *out);
 /* 1, 0 or an error. */
 POSTBAG_CHECK int postbag__held_exists(struct held_store *h, int64_t seq);
-/* Does a retry or behind row of this row's key and lane precede it? */
-POSTBAG_CHECK int postbag__held_key_is_held(struct held_store *h, int64_t seq);
+/* How many retry and behind rows of this row's key and lane precede it in the
+ * log?  No more than `most`, or an error. */
+POSTBAG_CHECK int postbag__held_before(
+    struct held_store *h, int64_t seq, uint32_t most);
 
 /* Its error begins so if the link died of it, maybe. */
 #define HELD_SUSPECT "suspect:"
@@ -58,24 +65,27 @@ POSTBAG_CHECK int postbag__held_again(struct held_store *h, int64_t seq,
 /* The same without the charge. */
 POSTBAG_CHECK int postbag__held_postpone(struct held_store *h, int64_t seq,
     const struct due *due, const char *error);
+
+/* These end a row's wait: the oldest behind it is due now.  They do nothing
+ * where an operator has removed the row. */
 POSTBAG_CHECK int postbag__held_bury(
     struct held_store *h, int64_t seq, const char *error, int64_t wall_ms);
 /* Delivered: remove the row, count it. */
-POSTBAG_CHECK int postbag__held_deliver(
-    struct held_store *h, int64_t seq, int lane);
-/* Dropped: remove the row, count it.  1: it was there, 0: not any more, or an
- * error. */
-POSTBAG_CHECK int postbag__held_expire(
-    struct held_store *h, int64_t seq, int lane);
-/* A row of this key was delivered, dropped or buried: the oldest that waits
- * behind it is due now. */
-POSTBAG_CHECK int postbag__held_release(
-    struct held_store *h, const char *key, int lane, const struct due *due);
+POSTBAG_CHECK int postbag__held_deliver(struct held_store *h, int64_t seq);
+/* Dropped: remove the row, count it, record it in outbox_lost. */
+POSTBAG_CHECK int postbag__held_drop(
+    struct held_store *h, int64_t seq, const char *reason, int64_t wall_ms);
 
-/* The oldest row that is due and comes after seq `after`: 1 and the row, 0,
- * or an error. */
-POSTBAG_CHECK int postbag__held_due(struct held_store *h, int64_t after,
-    const struct due *now, struct arena *arena, struct row *out,
+/* After a row has become dead: drop the oldest dead ones of those that the
+ * cursor has passed, at most 256, until so much is left.  Returns how many, or
+ * an error. */
+POSTBAG_CHECK int postbag__held_trim_dead(struct held_store *h,
+    uint32_t max_rows, uint32_t max_bytes, int64_t wall_ms);
+
+/* One of the rows of a lane that are due, after `skip` others of them: 1 and
+ * the row, 0, or an error. */
+POSTBAG_CHECK int postbag__held_due(struct held_store *h, int lane,
+    int64_t skip, const struct due *now, struct arena *arena, struct row *out,
     int *attempts_out);
 /* When the next row is due, in ms of this boot; INT64_MAX: none. */
 POSTBAG_CHECK int postbag__held_next_due(

@@ -44,12 +44,16 @@ int postbag__housekeeper_open(struct housekeeper *h, struct db *db,
     h->log = log;
     h->options = *options;
     h->purge.keep_ms = (int64_t)options->keep_s * 1000;
+    h->purge.keep_rows = options->keep_rows;
     h->purge.max_rows = PURGE_ROWS;
     h->is_sound =
         postbag__db_checkpoint_is_sound(postbag__db_library_version());
     h->lock_path = lock_path(db_path);
     if (h->lock_path == NULL)
         return postbag__fail(&db->fault, POSTBAG_ENOMEM, "no memory");
+    err = shared->port->boot_id(shared->port->ctx, h->boot);
+    if (err != POSTBAG_OK)
+        return postbag__fail(&db->fault, err, "the port has no boot id");
     err = postbag__db_open(&h->own, db_path, DB_WRITE, DB_NORMAL, 0);
     if (err != POSTBAG_OK)
         return postbag__pass(&db->fault, &h->own.fault);
@@ -202,14 +206,17 @@ static int look_at_wal(struct housekeeper *h, int64_t now_us)
 static int purge_some(struct housekeeper *h)
 {
     const struct postbag_port *port = h->shared->port;
+    struct moment now = {.wall_ms = port->wall_ms(port->ctx),
+        .mono_ms = port->mono_us(port->ctx) / 1000};
     struct purge before = h->purge;
     int err = postbag__gate_enter(h->shared, GATE_MS);
 
     if (err != POSTBAG_OK)
         return err;
+    memcpy(now.boot, h->boot, sizeof(now.boot));
     err = postbag__begin(h->db, DB_NORMAL);
     if (err == POSTBAG_OK) {
-        err = postbag__purge(h->db, &h->purge, port->wall_ms(port->ctx));
+        err = postbag__purge(h->db, &h->purge, &now);
         if (err == POSTBAG_OK)
             err = postbag__commit(h->db);
         else

@@ -19,7 +19,7 @@
 #include "shared.h"
 
 struct housekeeper_options {
-    uint32_t checkpoint_frames, keep_s, inbox_keep_s;
+    uint32_t checkpoint_frames, keep_s, keep_rows, inbox_keep_s;
 };
 
 struct housekeeper {
@@ -29,6 +29,7 @@ struct housekeeper {
     struct shared *shared;
     const struct log *log;
     struct housekeeper_options options;
+    uint8_t boot[16];
     char *lock_path;
     struct postbag_lock *lock;
     int is_sound;          /* this SQLite has no WAL-reset bug */

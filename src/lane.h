@@ -17,6 +17,8 @@
 
 #include "postbag/postbag.h"
 
+/* As many as there are priorities. */
+enum { POSTBAG__LANES = 4 };
 enum entry_state { ENTRY_READY, ENTRY_FLYING, ENTRY_SETTLED };
 /* How a row was settled. */
 enum outcome {

@@ -26,6 +26,11 @@ static char *path_with(
     return path;
 }
 
+char *postbag__lease_lock_path(const char *db_path, const char *dest)
+{
+    return path_with(db_path, "-relay-", dest, "");
+}
+
 static const struct stmt_plan plan[] = {
     {offsetof(struct lease, look),
         "SELECT d.epoch, d.owner IS NULL OR d.boot IS NOT ?2,"
@@ -58,7 +63,7 @@ int postbag__lease_open(struct lease *l, struct db *db, struct shared *shared,
     l->log = log;
     l->dest = dest;
     l->lease_ms = lease_ms;
-    l->lock_path = path_with(db_path, "-relay-", dest, "");
+    l->lock_path = postbag__lease_lock_path(db_path, dest);
     l->standby_path = path_with(db_path, "-relay-", dest, ".standby");
     if (l->lock_path == NULL || l->standby_path == NULL)
         return postbag__fail(&db->fault, POSTBAG_ENOMEM, "no memory");

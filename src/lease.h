@@ -43,6 +43,10 @@ struct lease {
     struct stmt look, take, renew, check;
 };
 
+/* The file whose lock the owner of a destination holds; the caller frees it.
+ * NULL: no memory. */
+char *postbag__lease_lock_path(const char *db_path, const char *dest);
+
 POSTBAG_CHECK int postbag__lease_open(struct lease *l, struct db *db,
     struct shared *shared, const struct log *log, const char *dest,
     uint32_t lease_ms);

@@ -260,6 +260,32 @@ int postbag__limits_set(struct db *db, const struct limits *l)
     return err;
 }
 
+int postbag__limits_read(struct db *db, struct limits *out)
+{
+    int64_t max_rows = 0;
+    int64_t max_bytes = 0;
+    int64_t drops = 0;
+    int err = postbag__query_i64(db,
+        "SELECT ifnull((SELECT value FROM outbox_meta"
+        " WHERE key = 'max_rows'), 0)",
+        &max_rows);
+
+    if (err == POSTBAG_OK)
+        err = postbag__query_i64(db,
+            "SELECT ifnull((SELECT value FROM outbox_meta"
+            " WHERE key = 'max_bytes'), 0)",
+            &max_bytes);
+    if (err == POSTBAG_OK)
+        err = postbag__query_i64(db,
+            "SELECT EXISTS (SELECT 1 FROM outbox_meta"
+            " WHERE key = 'overflow' AND value = 'drop_oldest')",
+            &drops);
+    out->max_rows = (uint32_t)max_rows;
+    out->max_bytes = (uint32_t)max_bytes;
+    out->drop_oldest = drops != 0;
+    return err;
+}
+
 /* ---- how full ---- */
 
 #define META(key) "(SELECT value FROM main.outbox_meta WHERE key = '" key "')"

@@ -22,6 +22,9 @@ POSTBAG_CHECK int postbag__overflow_parse(const char *name, struct limits *l);
  * already. */
 POSTBAG_CHECK int postbag__limits_set(struct db *db, const struct limits *l);
 
+/* As the database has them; 0 where it has none. */
+POSTBAG_CHECK int postbag__limits_read(struct db *db, struct limits *out);
+
 /* The query for postbag__pressure_read; finalize it. */
 POSTBAG_CHECK int postbag__pressure_prepare(struct db *db, struct stmt *s);
 

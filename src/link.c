@@ -233,8 +233,8 @@ static const char *describe(const struct link *l, int was_up)
 {
     if (l->verdict == LINK_TAKEN_OVER)
         return "another client uses this client id";
-    return was_up ? postbag__reason_text(l->lost.reason)
-                  : postbag__connack_text(l->lost.reason);
+    /* 1 to 5 are no CONNACK of MQTT 5 */
+    return postbag_reason_text(l->lost.reason, !was_up);
 }
 
 /* Why it was lost.  A transport may have put the code into its text. */

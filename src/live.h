@@ -12,6 +12,7 @@
 
 struct live_facts {
     int is_owner;
+    int is_held_full;           /* held_max_rows or held_max_bytes is reached */
     const char *link, *inbound; /* names of states */
     const char *error;          /* of the link; "" for none */
     uint32_t link_attempts, in_flight, delivered;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "postbag/transport.h"
 #include "utf8.h"
 
 enum { STRING_MAX = 65535 }; /* MQTT 5, 1.5.4 */
@@ -22,7 +23,7 @@ static int check_text(
             why, POSTBAG_EINVAL, "%s is not well-formed UTF-8", field);
     /* JSON may have line ends between its tokens */
     if (text != NULL && strcmp(field, "headers") != 0 &&
-        !postbag__utf8_is_mqtt_string(text, len))
+        !postbag_is_mqtt_text(text, len))
         return postbag__fail(
             why, POSTBAG_EINVAL, "%s has a control character", field);
     return POSTBAG_OK;

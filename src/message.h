@@ -11,7 +11,7 @@
  */
 #define POSTBAG__RESERVED_HEADERS \
     "'specversion','id','source','type','sequence','partitionkey'," \
-    "'keyversion','datacontenttype','data','data_base64'"
+    "'keyversion','replay','datacontenttype','data','data_base64'"
 
 /* OK or EINVAL with a fault that names the field.  What the
  * database knows (max_payload, destinations, JSON) its trigger checks. */

@@ -10,8 +10,14 @@
 
 struct moment {
     int64_t wall_ms;
-    int64_t mono_ms;  /* CLOCK_BOOTTIME */
+    int64_t mono_ms;  /* CLOCK_BOOTTIME; 0: not noted */
     uint8_t boot[16]; /* in which mono_ms counts */
 };
+
+/* The wall clock at `then`, put right by what is known now: if it was not set
+ * then, it was as much earlier as CLOCK_BOOTTIME says, in the same boot.
+ * 0: nobody knows. */
+int64_t postbag__moment_wall_ms(
+    const struct moment *then, const struct moment *now);
 
 #endif

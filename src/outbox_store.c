@@ -38,16 +38,9 @@ static const struct stmt_plan plan[] = {
         "UPDATE outbox_cursor SET sent_hi = max(acked, ?3)"
         " WHERE dest = ?1 AND lane = ?2 AND sent_hi > ?3"},
     {offsetof(struct outbox_store, note_ack),
-        "INSERT INTO outbox_acks(dest, lane, upto, at_ms)"
-        " VALUES (?1, ?2, ?3, ?4)"
+        "INSERT INTO outbox_acks(dest, lane, upto, at_ms, boot, mono_ms)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
         " ON CONFLICT(dest, lane, upto) DO NOTHING"},
-    {offsetof(struct outbox_store, lost_extend),
-        "UPDATE outbox_lost SET hi = ?3, n = n + ?4, bytes = bytes + ?5,"
-        " at_ms = ?7 WHERE rowid = (SELECT max(rowid) FROM outbox_lost)"
-        " AND dest = ?1 AND hi = ?2 - 1 AND reason = ?6"},
-    {offsetof(struct outbox_store, lost_add),
-        "INSERT INTO outbox_lost(dest, lo, hi, n, bytes, reason, at_ms)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"},
 };
 enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
 
@@ -203,34 +196,13 @@ int postbag__outbox_release(struct outbox_store *o, int lane, int64_t begun)
 }
 
 int postbag__outbox_note_ack(
-    struct outbox_store *o, int lane, int64_t upto, int64_t at_ms)
+    struct outbox_store *o, int lane, int64_t upto, const struct moment *now)
 {
     postbag__bind_text(&o->note_ack, 1, o->dest);
     postbag__bind_i64(&o->note_ack, 2, lane);
     postbag__bind_i64(&o->note_ack, 3, upto);
-    postbag__bind_i64(&o->note_ack, 4, at_ms);
+    postbag__bind_i64(&o->note_ack, 4, now->wall_ms);
+    postbag__bind_blob(&o->note_ack, 5, now->boot, sizeof(now->boot));
+    postbag__bind_i64(&o->note_ack, 6, now->mono_ms);
     return postbag__run(&o->note_ack);
-}
-
-static int run_lost(struct stmt *s, const char *dest, const struct lost *lost,
-    const char *reason, int64_t at_ms)
-{
-    postbag__bind_text(s, 1, dest);
-    postbag__bind_i64(s, 2, lost->lo);
-    postbag__bind_i64(s, 3, lost->hi);
-    postbag__bind_i64(s, 4, lost->n);
-    postbag__bind_i64(s, 5, lost->bytes);
-    postbag__bind_text(s, 6, reason);
-    postbag__bind_i64(s, 7, at_ms);
-    return postbag__run(s);
-}
-
-int postbag__outbox_note_lost(struct outbox_store *o, const struct lost *lost,
-    const char *reason, int64_t at_ms)
-{
-    int err = run_lost(&o->lost_extend, o->dest, lost, reason, at_ms);
-
-    if (err != POSTBAG_OK || postbag__changes(o->db) != 0)
-        return err;
-    return run_lost(&o->lost_add, o->dest, lost, reason, at_ms);
 }

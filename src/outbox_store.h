@@ -6,13 +6,10 @@
 #include "lane.h"
 #include "row.h"
 
-enum { POSTBAG__LANES = 4 };
-
 struct outbox_store {
     struct db *db;
     const char *dest; /* borrowed */
-    struct stmt scan_bulk, scan_urgent, fetch, newest, save, release, note_ack,
-        lost_extend, lost_add;
+    struct stmt scan_bulk, scan_urgent, fetch, newest, save, release, note_ack;
 };
 
 /* A row as the scan sees it. */
@@ -51,12 +48,8 @@ POSTBAG_CHECK int postbag__outbox_save(
 /* Rows above `begun` were not sent: take the reservation back to there. */
 POSTBAG_CHECK int postbag__outbox_release(
     struct outbox_store *o, int lane, int64_t begun);
-/* Record dropped rows in outbox_lost; the newest entry grows where they follow
- * it.  In the transaction that counts them. */
-POSTBAG_CHECK int postbag__outbox_note_lost(struct outbox_store *o,
-    const struct lost *lost, const char *reason, int64_t at_ms);
 /* Remember when the cursor moved: published_at of kept rows. */
 POSTBAG_CHECK int postbag__outbox_note_ack(
-    struct outbox_store *o, int lane, int64_t upto, int64_t at_ms);
+    struct outbox_store *o, int lane, int64_t upto, const struct moment *now);
 
 #endif

@@ -126,6 +126,7 @@ static int open_receiver(struct postbag *p, struct postbag_fault *why)
         .port = p->config.port,
         .log = p->engine.log,
         .consumers = &p->consumers,
+        .shared = &p->engine.shared,
         .accept_ms = p->config.inbox_accept_ms,
         .max_rows = p->config.inbox_max_rows,
         .max_payload = p->engine.max_payload,

@@ -225,15 +225,20 @@ static int store_name(struct db *db, const char *dest, const char *name)
     return err;
 }
 
-static int replace_trigger(
-    struct db *db, const char *dest, const struct sql *trigger)
+int postbag__profile_forget(struct db *db, const char *dest)
 {
     struct sql drop = {.len = 0};
-    int err;
 
     add(&drop, "DROP TRIGGER IF EXISTS ");
     add_name(&drop, dest);
-    err = postbag__exec(db, drop.text);
+    return postbag__exec(db, drop.text);
+}
+
+static int replace_trigger(
+    struct db *db, const char *dest, const struct sql *trigger)
+{
+    int err = postbag__profile_forget(db, dest);
+
     if (err == POSTBAG_OK && trigger->text[0] != '\0')
         err = postbag__exec(db, trigger->text);
     return err;

@@ -23,6 +23,9 @@ POSTBAG_CHECK int postbag__profile_read(
 POSTBAG_CHECK int postbag__profile_set(
     struct db *db, const char *dest, const struct postbag_profile *p);
 
+/* A destination goes: its trigger, too.  In a transaction of the caller. */
+POSTBAG_CHECK int postbag__profile_forget(struct db *db, const char *dest);
+
 /* EINVAL with a fault that lists the profiles there are. */
 POSTBAG_CHECK int postbag__profile_named(const char *name,
     const struct postbag_profile **out, struct postbag_fault *why);

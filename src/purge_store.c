@@ -15,9 +15,6 @@ enum {
     ENTRIES = 256
 };
 
-/* Before 2020 the clock has not been set; then nothing is "in the future". */
-static const int64_t clock_is_set_ms = INT64_C(1577836800000);
-
 /* No row above this may go, whatever its lane. */
 static int find_end(struct db *db, int64_t *end)
 {
@@ -45,55 +42,82 @@ static int run_for_i64(struct stmt *s, int64_t *out)
     return err;
 }
 
-static int prepare_settled(struct db *db, struct stmt *s)
-{
-    return postbag__prepare(db, s,
-        "SELECT ifnull(min(max(ifnull(c.acked, 0), d.first_seq - 1)), 0)"
-        " FROM outbox_dest d LEFT JOIN outbox_cursor c"
-        "  ON c.dest = d.name AND c.lane = ?1");
-}
-
 /*
- * The low end of outbox_acks only: it is in the order of settling, and so,
- * with a sane clock, of age.  An entry further ahead than it could be kept
- * was stamped by a clock that ran wrong, and counts as old.
+ * The low end of outbox_acks only: it is in the order of settling, and so of
+ * age.  In the boot that wrote an entry CLOCK_BOOTTIME tells its age, whatever
+ * the wall clock did.  In a later boot it is as old as that boot at least, and
+ * as the wall clock says, if that was set then and did not go back since.
  */
-static int prepare_expired(
-    struct db *db, struct stmt *s, const struct purge *p, int lane, int64_t now)
+static int prepare_expired(struct db *db, struct stmt *s, const struct purge *p,
+    int lane, const struct moment *now)
 {
     int err = postbag__prepare(db, s,
         "SELECT ifnull(min(max(d.first_seq - 1, min(ifnull(c.acked, 0),"
         "  ifnull((SELECT max(upto) FROM"
-        "   (SELECT upto, at_ms FROM outbox_acks a WHERE a.dest = d.name"
-        "     AND a.lane = ?1 AND a.upto > ?2 ORDER BY a.upto LIMIT ?3)"
-        "   WHERE at_ms <= ?4 OR at_ms > ?5), 0)))), 0)"
+        "   (SELECT upto, at_ms, boot, mono_ms FROM outbox_acks a"
+        "     WHERE a.dest = d.name AND a.lane = ?1 AND a.upto > ?2"
+        "     ORDER BY a.upto LIMIT ?3)"
+        "   WHERE iif(boot IS ?4, ?5 - mono_ms >= ?6,"
+        "    ?5 >= ?6 OR at_ms BETWEEN ?7 AND ?8 - ?6)), 0)))), 0)"
         " FROM outbox_dest d LEFT JOIN outbox_cursor c"
         "  ON c.dest = d.name AND c.lane = ?1");
 
     if (err != POSTBAG_OK)
         return err;
+    postbag__bind_i64(s, 1, lane);
     postbag__bind_i64(s, 2, p->from[lane]);
     postbag__bind_i64(s, 3, ENTRIES);
-    postbag__bind_i64(s, 4, now - p->keep_ms);
-    postbag__bind_i64(
-        s, 5, now < clock_is_set_ms ? INT64_MAX : now + p->keep_ms);
+    postbag__bind_blob(s, 4, now->boot, sizeof(now->boot));
+    postbag__bind_i64(s, 5, now->mono_ms);
+    postbag__bind_i64(s, 6, p->keep_ms);
+    postbag__bind_i64(s, 7, POSTBAG__CLOCK_IS_SET_MS);
+    postbag__bind_i64(s, 8, now->wall_ms);
     return POSTBAG_OK;
 }
 
-/* How far every destination has settled the lane (and long enough ago). */
-static int find_limit(
-    struct db *db, const struct purge *p, int lane, int64_t now, int64_t *limit)
+/* How far every destination has settled the lane. */
+static int find_settled(struct db *db, int lane, int64_t *limit)
 {
     struct stmt s;
-    int err = p->keep_ms > 0 ? prepare_expired(db, &s, p, lane, now)
-                             : prepare_settled(db, &s);
+    int err = postbag__prepare(db, &s,
+        "SELECT ifnull(min(max(ifnull(c.acked, 0), d.first_seq - 1)), 0)"
+        " FROM outbox_dest d LEFT JOIN outbox_cursor c"
+        "  ON c.dest = d.name AND c.lane = ?1");
 
     if (err != POSTBAG_OK)
         return err;
     postbag__bind_i64(&s, 1, lane);
-    *limit = 0;
     err = run_for_i64(&s, limit);
     postbag__finalize(&s);
+    return err;
+}
+
+/* ... and long enough ago. */
+static int find_expired(struct db *db, const struct purge *p, int lane,
+    const struct moment *now, int64_t *limit)
+{
+    struct stmt s;
+    int err = prepare_expired(db, &s, p, lane, now);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = run_for_i64(&s, limit);
+    postbag__finalize(&s);
+    return err;
+}
+
+/* Up to where rows of the lane may go. */
+static int find_limit(struct db *db, const struct purge *p, int lane,
+    const struct moment *now, int64_t *limit)
+{
+    int64_t settled = 0;
+    int err = find_settled(db, lane, &settled);
+
+    *limit = settled;
+    if (err == POSTBAG_OK && p->keep_ms > 0)
+        err = find_expired(db, p, lane, now, limit);
+    if (*limit > settled - p->keep_rows)
+        *limit = settled - p->keep_rows;
     return err;
 }
 
@@ -227,7 +251,7 @@ static int delete_sums(struct db *db, struct purge *p)
     return err;
 }
 
-int postbag__purge(struct db *db, struct purge *p, int64_t now_ms)
+int postbag__purge(struct db *db, struct purge *p, const struct moment *now)
 {
     int64_t end;
     int64_t limit;
@@ -236,7 +260,7 @@ int postbag__purge(struct db *db, struct purge *p, int64_t now_ms)
     p->deleted = 0;
     p->more = 0;
     for (int lane = LANES - 1; lane >= 0 && err == POSTBAG_OK; lane--) {
-        err = find_limit(db, p, lane, now_ms, &limit);
+        err = find_limit(db, p, lane, now, &limit);
         if (err == POSTBAG_OK)
             err = purge_lane(db, p, lane, limit < end ? limit : end);
     }

@@ -11,13 +11,14 @@
 #define POSTBAG_SRC_PURGE_STORE_H
 
 #include "db.h"
+#include "moment.h"
 
 struct purge {
-    /* Set once.  keep_ms 0: rows go as soon as they are settled; else when
-       the outbox_acks entry that settled them is so old.  That entry carries
-       wall time: a clock that was wrong makes a row go early or late, but
-       not stay for ever. */
+    /* Set once.  A settled row stays while the outbox_acks entry that settled
+       it is younger than keep_ms, or while its seq is within keep_rows of the
+       last that is settled in its lane.  Both 0: it goes. */
     int64_t keep_ms;
+    int64_t keep_rows;
     uint32_t max_rows; /* most rows that one call looks at */
     /* Kept between calls; zero at first.  Below are no more rows of the
        lane, so that a row which pins the low end is passed once, not each
@@ -32,6 +33,6 @@ struct purge {
  * undone by a power cut is done again).  If that transaction rolls back, take
  * back *p too. */
 POSTBAG_CHECK int postbag__purge(
-    struct db *db, struct purge *p, int64_t now_ms);
+    struct db *db, struct purge *p, const struct moment *now);
 
 #endif

@@ -267,6 +267,36 @@ static int store_all(struct receiver *r, const struct postbag_frame *f,
     return err == POSTBAG_OK ? check_room(r, t) : err;
 }
 
+/* The wait for our own threads and the one for other processes share
+ * accept_ms. */
+static int begin(struct receiver *r)
+{
+    const struct postbag_port *port = r->config.port;
+    int64_t begun_us = port->mono_us(port->ctx);
+    int64_t left_ms;
+    int err = postbag__gate_enter(r->config.shared, r->config.accept_ms);
+
+    if (err != POSTBAG_OK)
+        return postbag__fail(&r->db.fault, err, "no turn at the gate");
+    left_ms = (int64_t)r->config.accept_ms -
+              (port->mono_us(port->ctx) - begun_us) / 1000;
+    r->db.busy_ms = left_ms > 0 ? (uint32_t)left_ms : 0;
+    err = postbag__begin(&r->db, DB_FULL);
+    if (err != POSTBAG_OK)
+        postbag__gate_leave(r->config.shared);
+    return err;
+}
+
+static int end(struct receiver *r, int err)
+{
+    if (err == POSTBAG_OK)
+        err = postbag__commit(&r->db);
+    else
+        postbag__rollback(&r->db);
+    postbag__gate_leave(r->config.shared);
+    return err;
+}
+
 static int store(
     struct receiver *r, const struct postbag_frame *f, struct tally *t)
 {
@@ -282,17 +312,13 @@ static int store(
         return postbag__fail(
             &r->db.fault, POSTBAG_ENOMEM, "no memory for the headers");
     a.headers = headers;
-    err = postbag__begin(&r->db, DB_FULL);
-    if (err != POSTBAG_OK)
-        goto out;
-    err = store_all(r, f, &a, &identity, t);
-    hook(r, "accept.stored");
-    if (err == POSTBAG_OK)
-        err = postbag__commit(&r->db);
-    else
-        postbag__rollback(&r->db);
-    hook(r, "accept.committed");
-out:
+    err = begin(r);
+    if (err == POSTBAG_OK) {
+        err = store_all(r, f, &a, &identity, t);
+        hook(r, "accept.stored");
+        err = end(r, err);
+        hook(r, "accept.committed");
+    }
     postbag__free(headers);
     return err;
 }

@@ -3,8 +3,10 @@
  * Floor 3.  Accepts commands: on disk before the PUBACK, or not acknowledged.
  *
  * accept runs on the transport's callback thread, one call at a time, on a
- * connection of its own.  It never takes the gate and waits for SQLite's lock
- * for accept_ms at most, because the transport may hold a lock of its own.
+ * connection of its own.  It waits for its turn at the gate, where the worker,
+ * which writes back to back, would else starve it, and then for SQLite's lock:
+ * for accept_ms at most in all, because the transport may hold a lock of its
+ * own.
  */
 #ifndef POSTBAG_SRC_RECEIVER_H
 #define POSTBAG_SRC_RECEIVER_H
@@ -15,6 +17,7 @@
 #include "log.h"
 #include "postbag/port.h"
 #include "postbag/transport.h"
+#include "shared.h"
 
 struct receiver;
 
@@ -23,6 +26,7 @@ struct receiver_config {
     const struct postbag_port *port; /* borrowed until close */
     struct log log;
     const struct consumers *consumers; /* borrowed until close */
+    struct shared *shared;             /* with the gate; borrowed; NULL: none */
     uint32_t accept_ms;
     uint32_t max_rows;
     uint32_t max_payload;      /* larger ones are kept as a dead stub; 0: any */

@@ -29,8 +29,7 @@ static int revive(struct db *db, const char *dest, int64_t seq,
     return err;
 }
 
-/* Of one key only the oldest is tried; the others wait behind it. */
-static int line_up(struct db *db, const char *dest)
+int postbag__line_up(struct db *db, const char *dest)
 {
     struct stmt s;
     int err = postbag__prepare(db, &s,
@@ -53,5 +52,5 @@ int postbag__requeue(struct db *db, const char *dest, int64_t seq,
 {
     int err = revive(db, dest, seq, id, count_out);
 
-    return err == POSTBAG_OK ? line_up(db, dest) : err;
+    return err == POSTBAG_OK ? postbag__line_up(db, dest) : err;
 }

@@ -77,6 +77,14 @@ int postbag__row_read(
     return POSTBAG_OK;
 }
 
+int64_t postbag__row_put_ms(const struct row *r, const struct moment *now)
+{
+    struct moment then = {.wall_ms = r->created_ms, .mono_ms = r->mono_ms};
+
+    memcpy(then.boot, r->boot, sizeof(then.boot));
+    return postbag__moment_wall_ms(&then, now);
+}
+
 static int64_t age_ms(const struct row *r, const struct moment *now)
 {
     if (r->mono_ms > 0 && memcmp(r->boot, now->boot, sizeof(r->boot)) == 0)

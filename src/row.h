@@ -24,12 +24,17 @@ struct row {
     uint8_t boot[16]; /* zeros: not written by the C writer */
     int priority, retain, is_text;
     int coalesces; /* it asks for it */
+    int is_replay; /* sent before; an operator sends it again */
 };
 
-/* Copy the current row of s into *out and the arena (reset before).  seq is
- * not set.  ENOMEM, ECORRUPT (an id that is not one). */
+/* Copy the current row of s into *out and the arena (reset before).  seq and
+ * is_replay are not set.  ENOMEM, ECORRUPT (an id that is not one). */
 POSTBAG_CHECK int postbag__row_read(
     struct stmt *s, int first, struct arena *arena, struct row *out);
+
+/* The wall clock when the row was put, as well as it is known now; 0: it is
+ * not. */
+int64_t postbag__row_put_ms(const struct row *r, const struct moment *now);
 
 /*
  * What is left of the row's TTL in ms, 0 if it is over; INT64_MAX: it has

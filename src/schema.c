@@ -19,8 +19,8 @@ static const char *const outbox_tables[] = {
 
     "INSERT INTO outbox_meta VALUES"
     " ('schema_version', 1), ('stream', randomblob(16)),"
-    " ('max_payload', 65536), ('max_rows', 0), ('max_bytes', 0),"
-    " ('overflow', 'reject')",
+    " ('machine', NULL), ('file', NULL), ('max_payload', 65536),"
+    " ('max_rows', 0), ('max_bytes', 0), ('overflow', 'reject')",
 
     "CREATE TABLE outbox_dest("
     " name TEXT PRIMARY KEY NOT NULL,"
@@ -34,13 +34,16 @@ static const char *const outbox_tables[] = {
        a batch dirties one page */
     "CREATE TABLE outbox_cursor("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL,"
-    " acked INTEGER NOT NULL DEFAULT 0,"
-    " sent_hi INTEGER NOT NULL DEFAULT 0,"
+    " acked INTEGER NOT NULL DEFAULT 0, sent_hi INTEGER NOT NULL DEFAULT 0,"
     " settled_rows INTEGER NOT NULL DEFAULT 0,"
     " settled_bytes INTEGER NOT NULL DEFAULT 0,"
     " delivered INTEGER NOT NULL DEFAULT 0,"
-    " dropped INTEGER NOT NULL DEFAULT 0,"
-    " passed INTEGER NOT NULL DEFAULT 0,"
+    " dropped INTEGER NOT NULL DEFAULT 0, passed INTEGER NOT NULL DEFAULT 0,"
+    " held_rows INTEGER NOT NULL DEFAULT 0,"
+    " held_bytes INTEGER NOT NULL DEFAULT 0,"
+    " dead_rows INTEGER NOT NULL DEFAULT 0,"
+    " dead_bytes INTEGER NOT NULL DEFAULT 0,"
+    " replayed INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(dest, lane)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox("
@@ -59,8 +62,6 @@ static const char *const outbox_tables[] = {
     " boot BLOB, mono_ms INTEGER) STRICT",
 
     "CREATE INDEX outbox_urgent ON outbox(priority, seq) WHERE priority > 0",
-    "CREATE INDEX outbox_coalesce ON outbox(coalesce, seq)"
-    " WHERE coalesce IS NOT NULL",
 
     "CREATE TABLE outbox_sum("
     " seq INTEGER PRIMARY KEY, bytes INTEGER NOT NULL) STRICT",
@@ -78,27 +79,61 @@ static const char *const outbox_tables[] = {
     " headers TEXT, priority INTEGER NOT NULL, retain INTEGER NOT NULL,"
     " ttl_ms INTEGER, coalesce TEXT, created_ms INTEGER NOT NULL,"
     " boot BLOB, mono_ms INTEGER,"
+    " replay INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(dest, seq)) STRICT",
-    "CREATE INDEX outbox_held_due ON outbox_held(dest, due_ms)"
+    "CREATE INDEX outbox_held_due ON outbox_held("
+    " dest, priority, due_boot, due_ms, seq)"
     " WHERE state = 'retry'",
-    "CREATE INDEX outbox_held_key ON outbox_held(dest, key, seq)"
-    " WHERE key IS NOT NULL",
-    "CREATE INDEX outbox_held_coalesce ON outbox_held(dest, coalesce, seq)"
-    " WHERE coalesce IS NOT NULL",
+    /* with state, so that to count what waits reads nothing else */
+    "CREATE INDEX outbox_held_key"
+    " ON outbox_held(dest, key, priority, seq, state)"
+    " WHERE key IS NOT NULL AND state <> 'dead'",
+    "CREATE INDEX outbox_held_dead ON outbox_held(dest, seq)"
+    " WHERE state = 'dead'",
 
     "CREATE TABLE outbox_acks("
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, upto INTEGER NOT NULL,"
-    " at_ms INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, boot BLOB, mono_ms INTEGER,"
     " PRIMARY KEY(dest, lane, upto)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox_lost("
     " dest TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,"
     " n INTEGER NOT NULL, bytes INTEGER NOT NULL, reason TEXT NOT NULL,"
-    " at_ms INTEGER NOT NULL) STRICT",
-    "CREATE INDEX outbox_lost_reason ON outbox_lost(dest, reason, hi)",
+    " at_ms INTEGER NOT NULL,"
+    " PRIMARY KEY(dest, hi, lo, reason)) STRICT, WITHOUT ROWID",
 };
 
+/* How much is held and dead, whoever changes it. */
+#define NEW_BYTES \
+    "(length(CAST(NEW.topic AS BLOB)) + length(CAST(NEW.payload AS BLOB)))"
+#define OLD_BYTES \
+    "(length(CAST(OLD.topic AS BLOB)) + length(CAST(OLD.payload AS BLOB)))"
+#define COUNT_NEW \
+    " UPDATE outbox_cursor SET" \
+    "  held_rows = held_rows + (NEW.state <> 'dead')," \
+    "  held_bytes = held_bytes + (NEW.state <> 'dead') * " NEW_BYTES "," \
+    "  dead_rows = dead_rows + (NEW.state = 'dead')," \
+    "  dead_bytes = dead_bytes + (NEW.state = 'dead') * " NEW_BYTES \
+    " WHERE dest = NEW.dest AND lane = NEW.priority;"
+#define DISCOUNT_OLD \
+    " UPDATE outbox_cursor SET" \
+    "  held_rows = held_rows - (OLD.state <> 'dead')," \
+    "  held_bytes = held_bytes - (OLD.state <> 'dead') * " OLD_BYTES "," \
+    "  dead_rows = dead_rows - (OLD.state = 'dead')," \
+    "  dead_bytes = dead_bytes - (OLD.state = 'dead') * " OLD_BYTES \
+    " WHERE dest = OLD.dest AND lane = OLD.priority;"
+
 static const char *const outbox_triggers[] = {
+    "CREATE TRIGGER outbox_held_in AFTER INSERT ON outbox_held"
+    " BEGIN" COUNT_NEW " END",
+
+    "CREATE TRIGGER outbox_held_out AFTER DELETE ON outbox_held"
+    " BEGIN" DISCOUNT_OLD " END",
+
+    "CREATE TRIGGER outbox_held_turn AFTER UPDATE OF state ON outbox_held"
+    " WHEN (OLD.state = 'dead') <> (NEW.state = 'dead')"
+    " BEGIN" DISCOUNT_OLD COUNT_NEW " END",
+
     /* so few bytes come after a total that to count them is cheap */
     "CREATE TRIGGER outbox_total AFTER INSERT ON outbox"
     " WHEN NEW.seq % 256 = 0 OR length(NEW.payload) > 4096 BEGIN"
@@ -242,8 +277,8 @@ static const char check_trigger[] =
     "   AND EXISTS (SELECT 1 FROM json_each(NEW.headers)"
     "    WHERE key IN (" POSTBAG__RESERVED_HEADERS "))"
     "   THEN RAISE(ABORT, 'postbag: no header may be named specversion, id,"
-    " source, type, sequence, partitionkey, keyversion, datacontenttype, data"
-    " or data_base64')"
+    " source, type, sequence, partitionkey, keyversion, replay,"
+    " datacontenttype, data or data_base64')"
     "  END;"
     " END";
 
@@ -275,7 +310,7 @@ static int create_v1(struct db *db)
     if (err == POSTBAG_OK)
         err = RUN_ALL(db, outbox_triggers);
     if (err == POSTBAG_OK)
-        err = postbag__exec(db, postbag__coalesce_trigger);
+        err = postbag__coalesce_create(db);
     if (err == POSTBAG_OK)
         err = write_check_trigger(db, POSTBAG__MAX_PAYLOAD_DEFAULT);
     if (err == POSTBAG_OK)
@@ -459,7 +494,7 @@ int postbag__schema_add_dest(struct db *db, const char *dest)
         " SELECT d.name, l.lane, d.first_seq - 1, d.first_seq - 1,"
         "  iif(l.lane = 0, gone, 0), iif(l.lane = 0, gone_bytes, 0),"
         "  iif(l.lane = 0, gone, 0) FROM stored"
-        " JOIN outbox_dest d JOIN (SELECT 0 AS lane UNION ALL SELECT 1"
-        "  UNION ALL SELECT 2 UNION ALL SELECT 3) l WHERE d.name = ?1",
+        " JOIN outbox_dest d JOIN (SELECT column1 AS lane FROM"
+        "  (VALUES (0), (1), (2), (3))) l WHERE d.name = ?1",
         dest);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See sender.h: loading, looking, saving the cursor.  Sending is in
- * sender_fill.c, what comes back in sender_settle.c. */
+ * sender_fill.c and sender_send.c, what comes back in sender_settle.c. */
 #include "sender.h"
 
 #include <string.h>
@@ -10,6 +10,7 @@ enum { LOOK_AHEAD = 4 };
 int postbag__sender_init(struct sender *s)
 {
     const struct postbag_port *port = s->shared->port;
+    int64_t now_us = port->mono_us(port->ctx);
     int err = port->boot_id(port->ctx, s->boot);
 
     if (err == POSTBAG_OK)
@@ -17,7 +18,13 @@ int postbag__sender_init(struct sender *s)
     for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
         err = postbag__lane_init(&s->lanes[i], s->options.window * LOOK_AHEAD);
     s->allowed = s->options.window;
+    s->bound.max_rows = s->options.held_max_rows;
+    s->bound.max_bytes = s->options.held_max_bytes;
     s->held_due_ms = INT64_MAX;
+    s->paced_us = INT64_MAX;
+    s->chooser.share = s->options.lane_share;
+    postbag__bucket_init(&s->pace_rows, s->options.bulk_rate, now_us);
+    postbag__bucket_init(&s->pace_bytes, s->options.bulk_bytes_rate, now_us);
     return err;
 }
 
@@ -29,6 +36,47 @@ void postbag__sender_free(struct sender *s)
     postbag__arena_free(&s->row_arena);
 }
 
+/* ---- what is held ---- */
+
+static void watch_bound(struct sender *s)
+{
+    const struct held_stats *held = &s->held_stats;
+
+    if (!postbag__bound_watch(&s->bound, held->live, held->live_bytes))
+        return;
+    if (s->bound.is_reached)
+        postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "%lld refused messages and those behind them are held (%lld bytes):"
+            " new ones wait until there are fewer",
+            (long long)held->live, (long long)held->live_bytes);
+    else
+        postbag__log(s->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+            "fewer messages are held: new ones are sent again");
+}
+
+/* Held rows that the cursor has not passed, so that they cannot be sent. */
+static int64_t held_ahead(struct sender *s)
+{
+    int64_t rows = 0;
+
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        for (uint32_t k = 0; k < s->lanes[i].count; k++)
+            rows += postbag__lane_at(&s->lanes[i], k)->outcome == OUTCOME_HELD;
+    return rows;
+}
+
+/* What is in flight may have to be held, too.  If nothing is, and all that is
+ * held waits for the cursor, one more must go, or nothing ever would. */
+int postbag__sender_may_hold(struct sender *s, int lane)
+{
+    const struct held_stats *held = &s->held_stats;
+
+    if (postbag__bound_allows(&s->bound, held->live + s->window.used,
+            held->live_bytes + (int64_t)s->window.bytes, lane == 0))
+        return 1;
+    return s->window.used == 0 && held->live <= held_ahead(s);
+}
+
 int postbag__sender_look(struct sender *s)
 {
     const struct postbag_port *port = s->shared->port;
@@ -37,6 +85,8 @@ int postbag__sender_look(struct sender *s)
 
     if (err == POSTBAG_OK)
         err = postbag__held_stats(s->held, &s->held_stats);
+    if (err == POSTBAG_OK)
+        watch_bound(s);
     if (err == POSTBAG_OK && s->held_stats.live > 0)
         return postbag__held_next_due(s->held, &now, &s->held_due_ms);
     s->held_due_ms = INT64_MAX;
@@ -129,6 +179,16 @@ static int64_t reservation(
     return from + 2 * (int64_t)s->options.window;
 }
 
+static int note_time(struct sender *s, int i)
+{
+    const struct postbag_port *port = s->shared->port;
+    struct moment now = {.wall_ms = port->wall_ms(port->ctx),
+        .mono_ms = port->mono_us(port->ctx) / 1000};
+
+    memcpy(now.boot, s->boot, sizeof(now.boot));
+    return postbag__outbox_note_ack(s->outbox, i, s->lanes[i].acked, &now);
+}
+
 static int save_lane(struct sender *s, int i, int64_t wanted)
 {
     struct lane *l = &s->lanes[i];
@@ -136,15 +196,14 @@ static int save_lane(struct sender *s, int i, int64_t wanted)
     int err = postbag__outbox_save(s->outbox, i, l, reservation(s, l, wanted));
 
     if (err == POSTBAG_OK && l->gain.expired.n != 0)
-        err = postbag__outbox_note_lost(
-            s->outbox, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
+        err = postbag__lost_note(
+            s->lost, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
     if (err == POSTBAG_OK && l->gain.replaced.n != 0)
-        err = postbag__coalesce_note(
-            s->coalesce, &l->gain.replaced, port->wall_ms(port->ctx));
-    if (err != POSTBAG_OK || s->options.keep_s == 0 || l->gain.rows == 0)
+        err = postbag__lost_note(
+            s->lost, &l->gain.replaced, "coalesced", port->wall_ms(port->ctx));
+    if (err != POSTBAG_OK || !s->options.notes_times || l->gain.rows == 0)
         return err;
-    return postbag__outbox_note_ack(
-        s->outbox, i, l->acked, port->wall_ms(port->ctx));
+    return note_time(s, i);
 }
 
 static void note_saved(struct sender *s, int i, int64_t wanted)
@@ -335,6 +394,8 @@ int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us)
     if (s->window.used > 0)
         at = earlier(
             at, postbag__patience_deadline(&s->patience, ack_timeout_us(s)));
+    if (s->paced_us != INT64_MAX)
+        at = earlier(at, later(s->paced_us, not_before));
     if (s->held_due_ms != INT64_MAX)
         at = earlier(at, later(s->held_due_ms * 1000, not_before));
     return at;

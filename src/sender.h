@@ -8,12 +8,16 @@
  *
  * Rules: nothing above sent_hi is handed to the transport; no transaction is
  * open while the transport is called; the cursor is the settled prefix; a
- * key has one message in flight, and none while an older one of it is held.
+ * key has one message in flight, and none while an older one of it is held;
+ * what is held is bounded, by leaving in the log what would come on top.
  * Engine thread only.
  */
 #ifndef POSTBAG_SRC_SENDER_H
 #define POSTBAG_SRC_SENDER_H
 
+#include "bound.h"
+#include "bucket.h"
+#include "chooser.h"
 #include "coalesce_store.h"
 #include "envelope.h"
 #include "held_store.h"
@@ -29,7 +33,11 @@
 struct sender_options {
     uint32_t window, window_bytes, ack_batch, ack_delay_ms, ack_timeout_ms;
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
-    uint32_t skip_sync_before_send, keep_s;
+    uint32_t held_max_rows, held_max_bytes, held_max_per_key;
+    uint32_t dead_max_rows, dead_max_bytes;
+    uint32_t skip_sync_before_send;
+    uint32_t lane_share, bulk_rate, bulk_bytes_rate, pace_all;
+    int notes_times; /* delivered rows are kept: say since when */
     const struct postbag_profile *profile;
 };
 
@@ -40,6 +48,7 @@ struct sender {
     struct lease *lease;
     struct link *link;
     struct outbox_store *outbox;
+    struct lost_store *lost;
     struct held_store *held;
     struct coalesce_store *coalesce;
     struct envelope *envelope;
@@ -50,6 +59,7 @@ struct sender {
     struct window window;
     struct arena row_arena;
     struct held_stats held_stats;
+    struct bound bound;       /* of what is held */
     int64_t newest;           /* seq, as last read */
     uint32_t allowed;         /* window now: Receive Maximum, throttling */
     int64_t pause_us;         /* throttled: send nothing before */
@@ -65,8 +75,15 @@ struct sender {
     int64_t unreported;  /* rows settled and saved, for the housekeeper */
     uint32_t newly_dead; /* not told yet */
     char last_dead[160]; /* why the last of them is */
+    uint32_t overflowed; /* dead ones dropped for room, not told yet */
     uint32_t delivered;  /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
+
+    struct chooser chooser;              /* whose turn it is */
+    struct bucket pace_rows, pace_bytes; /* of bulk, or of all */
+    int64_t paced_us;   /* a row waits for them until then; INT64_MAX: none */
+    int is_held_back;   /* a held row that is due found no room */
+    unsigned held_last; /* bit i: what lane i sent last was a held row */
 };
 
 POSTBAG_CHECK int postbag__sender_init(struct sender *s);
@@ -93,6 +110,26 @@ POSTBAG_CHECK int postbag__sender_fill(struct sender *s, int64_t now_us);
 /* Save the cursors if they are due, or at once if force. */
 POSTBAG_CHECK int postbag__sender_save(
     struct sender *s, int64_t now_us, int force);
+
+/* A lane's turn to send. */
+struct turn {
+    int lane;
+    int is_owed; /* it goes before higher lanes that wait */
+    int64_t now_us;
+};
+/* What came of trying a row; or an error. */
+enum fate {
+    FATE_OVER = 1, /* nothing more leaves in this step */
+    FATE_ENDED,    /* nothing more of this lane */
+    FATE_GO_ON,    /* the next row may be tried */
+    FATE_GONE,     /* the same, also of its key: this one is settled */
+    FATE_SENT
+};
+/* Between the sender's own files: hand over a row of the log, or a held one. */
+POSTBAG_CHECK int postbag__sender_send(
+    struct sender *s, const struct turn *t, struct entry *e);
+POSTBAG_CHECK int postbag__sender_send_held(
+    struct sender *s, const struct turn *t, const struct row *row);
 /* Between the sender's own files: allow sending up to seq (one write if the
  * reservation is used up); start the clock of the lazy save. */
 POSTBAG_CHECK int postbag__sender_reserve(
@@ -100,6 +137,8 @@ POSTBAG_CHECK int postbag__sender_reserve(
 void postbag__sender_note_gain(struct sender *s);
 /* The window is meant to be: Receive Maximum, isolation. */
 uint32_t postbag__sender_full_window(const struct sender *s);
+/* Is there room for one more row of this lane, should it have to be held? */
+int postbag__sender_may_hold(struct sender *s, int lane);
 /* May a suspect row go now, if alone? */
 int postbag__sender_may_try_suspect(const struct sender *s);
 /* Settle a row of the log by copying it to outbox_held. */
@@ -118,11 +157,10 @@ POSTBAG_CHECK int postbag__sender_drop_held(
     struct sender *s, const struct row *row, const char *reason);
 
 /* May this row of the log go now?  Of its coalesce only the newest does, and
- * drops older ones that are held. */
-enum { COALESCE_SEND = 1, COALESCE_WAIT, COALESCE_REPLACED };
+ * drops older ones that are held.  OK, or FATE_GONE, FATE_GO_ON. */
 POSTBAG_CHECK int postbag__sender_coalesce(
     struct sender *s, int lane, struct entry *e);
-/* A held row that is due: 1 if it was dropped for a newer one. */
+/* A held row that is due: OK, or FATE_GONE: dropped for a newer one. */
 POSTBAG_CHECK int postbag__sender_replace_held(
     struct sender *s, const struct row *row);
 

@@ -20,14 +20,14 @@ static int drop_older_held(struct sender *s, int lane, const struct entry *e)
         (err = postbag__coalesce_older_held(s->coalesce, e->seq, &seq)) == 1) {
         if (postbag__window_has_held(&s->window, seq) ||
             seq > s->lanes[lane].saved)
-            return COALESCE_WAIT;
+            return FATE_GO_ON;
         err = postbag__held_fetch(s->held, seq, &s->row_arena, &row, &attempts);
         if (err == 1)
             err = postbag__sender_drop_held(s, &row, "coalesced");
         if (err != POSTBAG_OK)
             return err;
     }
-    return err == POSTBAG_OK ? COALESCE_SEND : err;
+    return err;
 }
 
 int postbag__sender_coalesce(struct sender *s, int lane, struct entry *e)
@@ -37,11 +37,11 @@ int postbag__sender_coalesce(struct sender *s, int lane, struct entry *e)
     if (err == 1) {
         postbag__lane_settle(&s->lanes[lane], e, OUTCOME_REPLACED);
         postbag__sender_note_gain(s);
-        return COALESCE_REPLACED;
+        return FATE_GONE;
     }
     if (err == POSTBAG_OK && s->held_stats.live > 0)
         return drop_older_held(s, lane, e);
-    return err == POSTBAG_OK ? COALESCE_SEND : err;
+    return err;
 }
 
 int postbag__sender_replace_held(struct sender *s, const struct row *row)
@@ -53,5 +53,5 @@ int postbag__sender_replace_held(struct sender *s, const struct row *row)
     if (err != 1)
         return err;
     err = postbag__sender_drop_held(s, row, "coalesced");
-    return err == POSTBAG_OK ? 1 : err;
+    return err == POSTBAG_OK ? FATE_GONE : err;
 }

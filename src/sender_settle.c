@@ -36,14 +36,6 @@ static struct due due_after(const struct sender *s, int attempts)
     return due;
 }
 
-static struct due due_now(const struct sender *s)
-{
-    struct due due = {
-        .boot = s->boot, .ms = port_of(s)->mono_us(port_of(s)->ctx) / 1000};
-
-    return due;
-}
-
 /* End a transaction that did its part with err, and see what is held now. */
 static int finish(struct sender *s, int err)
 {
@@ -55,9 +47,20 @@ static int finish(struct sender *s, int err)
     return err == POSTBAG_OK ? postbag__sender_look(s) : err;
 }
 
-static void note_dead(struct sender *s, const char *error)
+/* In the transaction that made a row dead: make room for it. */
+static int make_room(struct sender *s, int *dropped_out)
+{
+    int n = postbag__held_trim_dead(s->held, s->options.dead_max_rows,
+        s->options.dead_max_bytes, wall_ms(s));
+
+    *dropped_out = n;
+    return n < 0 ? n : POSTBAG_OK;
+}
+
+static void note_dead(struct sender *s, const char *error, int dropped)
 {
     s->newly_dead++;
+    s->overflowed += (uint32_t)dropped;
     (void)snprintf(s->last_dead, sizeof(s->last_dead), "%s", error);
 }
 
@@ -72,6 +75,7 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
 {
     int is_dead = strcmp(state, "dead") == 0;
     int is_suspect = names_suspect(error);
+    int dropped = 0;
     struct due due = due_after(s, 1);
     const struct hold hold = {
         .state = state,
@@ -85,11 +89,13 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
     if (err != POSTBAG_OK)
         return err;
     err = postbag__held_hold(s->held, e->seq, &hold, wall_ms(s));
+    if (err == POSTBAG_OK && is_dead)
+        err = make_room(s, &dropped);
     err = finish(s, err);
     if (err != POSTBAG_OK)
         return err;
     if (is_dead)
-        note_dead(s, error);
+        note_dead(s, error, dropped);
     postbag__lane_settle(&s->lanes[lane], e, OUTCOME_HELD);
     postbag__sender_note_gain(s);
     return POSTBAG_OK;
@@ -98,17 +104,17 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
 int postbag__sender_bury(
     struct sender *s, const struct row *row, const char *error)
 {
-    struct due due = due_now(s);
+    int dropped = 0;
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
     err = postbag__held_bury(s->held, row->seq, error, wall_ms(s));
     if (err == POSTBAG_OK)
-        err = postbag__held_release(s->held, row->key, row->priority, &due);
+        err = make_room(s, &dropped);
     err = finish(s, err);
     if (err == POSTBAG_OK)
-        note_dead(s, error);
+        note_dead(s, error, dropped);
     return err;
 }
 
@@ -116,15 +122,11 @@ int postbag__sender_bury(
 
 static int held_delivered(struct sender *s, const struct row *row)
 {
-    struct due due = due_now(s);
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__held_deliver(s->held, row->seq, row->priority);
-    if (err == POSTBAG_OK)
-        err = postbag__held_release(s->held, row->key, row->priority, &due);
-    return finish(s, err);
+    return finish(s, postbag__held_deliver(s->held, row->seq));
 }
 
 static int held_refused(
@@ -138,32 +140,14 @@ static int held_refused(
     return finish(s, postbag__held_again(s->held, row->seq, &due, error));
 }
 
-static int note_lost(
-    struct sender *s, const struct lost *lost, const char *reason)
-{
-    if (strcmp(reason, "coalesced") == 0)
-        return postbag__coalesce_note(s->coalesce, lost, wall_ms(s));
-    return postbag__outbox_note_lost(s->outbox, lost, reason, wall_ms(s));
-}
-
 int postbag__sender_drop_held(
     struct sender *s, const struct row *row, const char *reason)
 {
-    const struct lost lost = {.lo = row->seq,
-        .hi = row->seq,
-        .n = 1,
-        .bytes = postbag__row_bytes(row)};
-    struct due due = due_now(s);
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__held_expire(s->held, row->seq, row->priority);
-    if (err == 1)
-        err = note_lost(s, &lost, reason);
-    if (err == POSTBAG_OK)
-        err = postbag__held_release(s->held, row->key, row->priority, &due);
-    return finish(s, err);
+    return finish(s, postbag__held_drop(s->held, row->seq, reason, wall_ms(s)));
 }
 
 /* ---- by outcome ---- */
@@ -171,7 +155,7 @@ int postbag__sender_drop_held(
 static void describe(char *out, size_t size, int reason)
 {
     (void)snprintf(out, size, "refused: %s (0x%02x)",
-        postbag__reason_text(reason), (unsigned)reason & 0xffu);
+        postbag_reason_text(reason, 0), (unsigned)reason & 0xffu);
 }
 
 static int is_over(const struct sender *s, int attempts, int reason)
@@ -209,7 +193,7 @@ static int hold_refused(struct sender *s, int lane, struct entry *e, int reason)
     describe(error, sizeof(error), reason);
     if (is_over(s, 1, reason))
         return postbag__sender_hold(s, lane, e, "dead", error);
-    is_held = postbag__held_key_is_held(s->held, e->seq);
+    is_held = postbag__held_before(s->held, e->seq, 1);
     if (is_held < 0)
         return is_held;
     return postbag__sender_hold(

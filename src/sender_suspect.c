@@ -77,10 +77,11 @@ int postbag__sender_judge(struct sender *s, int is_blamed)
     return POSTBAG_OK;
 }
 
-/* Others first, since only they can prove the connection. */
+/* Others first, since only they can prove the connection; but at the bound
+ * none are sent. */
 int postbag__sender_may_try_suspect(const struct sender *s)
 {
-    if (s->suspicion.was_acked)
+    if (s->suspicion.was_acked || s->bound.is_reached)
         return 1;
     for (int i = 0; i < POSTBAG__LANES; i++)
         if (s->lanes[i].count > 0 || s->lanes[i].scanned < s->newest)

@@ -118,17 +118,18 @@ static int read_settled(
 {
     int64_t rows = 0;
     int64_t bytes = 0;
-    int64_t *const to[] = {
-        &rows, &bytes, &out->delivered, &out->dropped, &out->passed};
+    int64_t *const to[] = {&rows, &bytes, &out->delivered, &out->dropped,
+        &out->passed, &out->replayed, &out->held_bytes, &out->dead_bytes};
     struct stmt s;
     int err = postbag__prepare(db, &s,
         "SELECT sum(settled_rows), sum(settled_bytes), sum(delivered),"
-        " sum(dropped), sum(passed) FROM outbox_cursor WHERE dest = ?1");
+        " sum(dropped), sum(passed), sum(replayed), sum(held_bytes),"
+        " sum(dead_bytes) FROM outbox_cursor WHERE dest = ?1");
 
     if (err != POSTBAG_OK)
         return err;
     postbag__bind_text(&s, 1, dest);
-    err = read_row(&s, to, 5);
+    err = read_row(&s, to, 8);
     out->pending = out->put - rows;
     out->pending_bytes = out->put_bytes > bytes ? out->put_bytes - bytes : 0;
     return err;
@@ -332,8 +333,9 @@ int postbag__status_read(struct db *db, const char *dest,
     }
     if (err == POSTBAG_OK)
         err = read_rate(db, now, out);
-    out->ledger_gap = out->put - (out->delivered + out->pending + out->held +
-                                     out->dead + out->dropped + out->passed);
+    out->ledger_gap = out->put + out->replayed -
+                      (out->delivered + out->pending + out->held + out->dead +
+                          out->dropped + out->passed);
     return err;
 }
 

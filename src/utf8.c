@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "postbag/transport.h"
+
 /* Bytes of the sequence that lead starts; 0: cannot start one. */
 static size_t sequence_length(unsigned char lead)
 {
@@ -67,7 +69,7 @@ static int is_advised_against(uint32_t code)
            (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
 }
 
-int postbag__utf8_is_mqtt_string(const char *text, size_t len)
+int postbag_is_mqtt_text(const char *text, size_t len)
 {
     const unsigned char *p = (const unsigned char *)text;
     size_t i = 0;

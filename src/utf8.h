@@ -6,11 +6,7 @@
 #include <stddef.h>
 
 /* 1 if the bytes are well-formed UTF-8 without NUL, as MQTT wants strings;
- * the empty text is. */
+ * the empty text is.  postbag_is_mqtt_text (transport.h) asks for more. */
 int postbag__utf8_is_valid(const char *text, size_t len);
-/* 1 if such text also has none of the characters that MQTT advises against
- * (5, 1.5.4): control characters and non-characters.  mosquitto hangs up on a
- * topic or property that has one. */
-int postbag__utf8_is_mqtt_string(const char *text, size_t len);
 
 #endif

@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 
+#include "postbag/transport.h"
+
 enum verdict postbag__verdict(int reason)
 {
     switch (reason) {
@@ -150,16 +152,11 @@ static const char *const connack_3_1_1[] = {
     [5] = "not authorized",
 };
 
-const char *postbag__reason_text(int reason)
+const char *postbag_reason_text(int reason, unsigned is_connack_3_1_1)
 {
+    if (is_connack_3_1_1 && reason >= 0 && reason <= 5)
+        return connack_3_1_1[reason];
     if (reason < 0 || reason >= REASONS || names[reason] == NULL)
         return "unknown reason";
     return names[reason];
-}
-
-const char *postbag__connack_text(int reason)
-{
-    if (reason >= 0 && reason <= 5)
-        return connack_3_1_1[reason];
-    return postbag__reason_text(reason);
 }

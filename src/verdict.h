@@ -28,9 +28,6 @@ enum link_verdict postbag__connack_verdict(int reason);
 /* Of a DISCONNECT from the broker, or of a SUBACK that refused. */
 enum link_verdict postbag__disconnect_verdict(int reason);
 
-/* A few words, as "not authorized"; never NULL.  The second one knows what 1
- * to 5 mean in a CONNACK of MQTT 3.1.1. */
-const char *postbag__reason_text(int reason);
-const char *postbag__connack_text(int reason);
+/* Their names: postbag_reason_text (transport.h). */
 
 #endif

@@ -33,7 +33,7 @@ struct postbag_admin_config {
     const char *db_path;
     /* borrowed until postbag_admin_close */
     const struct postbag_port *port;
-    /* 0: only look; 1: put, requeue, discard and purge too */
+    /* 0: only look; 1: change things, too */
     unsigned writable;
     /* longest wait for a lock; 0: 5000 ms */
     uint32_t busy_ms;
@@ -67,6 +67,25 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_init(
 POSTBAG_API POSTBAG_CHECK int postbag_admin_open(struct postbag_admin **out,
     const struct postbag_admin_config *config, struct postbag_fault *why);
 
+/**
+ * Give back to the file system what is free in the database and its WAL: the
+ * SQLite command VACUUM.  Offline: nobody else may have the database open, in
+ * this process or another, neither a relay nor the application, and nobody
+ * gets in while it runs.  Needs free space, up to twice the size of the
+ * database.
+ * @param config      writable is not looked at
+ * @param before_out  may be NULL; bytes of the database and its WAL, before
+ * @param after_out   may be NULL; and after
+ * @param why         may be NULL; filled on failure
+ * @return POSTBAG_OK, EINVAL, EVERSION, EBUSY (somebody has it open), ENOSPC,
+ *         ESCHEMA, ESTORAGE, ESQLITE; on an error the database is as it was
+ * Thread: any.  Blocks: on SQLite, for as long as the database takes to be
+ * written anew.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_vacuum(
+    const struct postbag_admin_config *config, int64_t *before_out,
+    int64_t *after_out, struct postbag_fault *why);
+
 /* NULL is fine. */
 POSTBAG_API void postbag_admin_close(struct postbag_admin *a);
 
@@ -85,6 +104,40 @@ POSTBAG_API const struct postbag_fault *postbag_admin_fault(
  */
 POSTBAG_API POSTBAG_CHECK int postbag_admin_set_profile(
     struct postbag_admin *a, const char *dest, const char *profile);
+
+/* ---- Destinations ------------------------------------------------------ */
+
+/* Where a new destination begins. */
+enum postbag_from {
+    POSTBAG_FROM_NOW = 0,   /* with the next message that is put */
+    POSTBAG_FROM_OLDEST = 1 /* with the oldest message still stored: also what
+                               other destinations have got long ago, and that
+                               waits anew then, and counts against limits */
+};
+
+/**
+ * Add a destination: from now on a message for all waits for it, too, so it
+ * needs a relay (option dest of an engine).  One that is there stays as it is.
+ * @param name  1 to 64 letters, digits and _ - .
+ * @return POSTBAG_OK, EINVAL (name, from), ESTATE (opened to look only)
+ * Blocks: on SQLite, with an fsync; FROM_OLDEST reads the stored messages once,
+ * and nobody else writes meanwhile.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_dest_add(
+    struct postbag_admin *a, const char *name, enum postbag_from from);
+
+/**
+ * Remove a destination for good, with all that the database has of it: its
+ * cursors and counters, what is held and dead, its profile, its rows of
+ * outbox_lost.  What waited for it alone is not sent to anybody, and is purged
+ * in its turn.  postbag_admin_status tells before how much that is.
+ * @return POSTBAG_OK, EINVAL (name is NULL), ENOTFOUND (no such destination),
+ *         ESTATE (a relay owns it: stop it first; it is the last destination;
+ *         opened to look only); then nothing happened
+ * Blocks: on SQLite, with an fsync.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_dest_remove(
+    struct postbag_admin *a, const char *name);
 
 /* ---- Look -------------------------------------------------------------- */
 
@@ -134,9 +187,9 @@ enum postbag_lease {
 /*
  * One destination.  All of it is of one moment, and then
  *
- *     put = delivered + pending + held + dead + dropped + passed
+ *     put + replayed = delivered + pending + held + dead + dropped + passed
  *
- * ledger_gap is put minus the right side: not 0 means a bug or a damaged
+ * ledger_gap is the left minus the right side: not 0 means a bug or a damaged
  * file, never mere load.
  */
 struct postbag_status {
@@ -148,6 +201,7 @@ struct postbag_status {
     int64_t dead;      /* given up; postbag_admin_requeue */
     int64_t dropped;   /* by a rule or an operator; outbox_lost tells */
     int64_t passed;    /* addressed to another destination */
+    int64_t replayed;  /* queued once more by postbag_admin_replay */
     int64_t ledger_gap;
     int64_t put_bytes;
     int64_t pending_bytes;
@@ -173,6 +227,8 @@ struct postbag_status {
     int64_t dropped_coalesced; /* a newer one replaced it */
     int64_t dropped_discarded; /* an operator gave it up */
     int64_t dropped_other;     /* by a later library */
+    int64_t held_bytes;        /* topics and payloads of what is held ... */
+    int64_t dead_bytes;        /* ... and of what is dead */
 };
 
 /**
@@ -305,6 +361,40 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_inbox_list(struct postbag_admin *a,
     const struct postbag_inbox_filter *filter,
     int (*each)(void *ctx, const struct postbag_inbox_row *row), void *ctx);
 
+/*
+ * What postbag_admin_verify finds.  Each may be NULL; texts are borrowed for
+ * the call; must not use the admin; not 0 ends the walk.
+ */
+struct postbag_verify {
+    size_t struct_size;
+    void *ctx;
+    /* Something is wrong.  check: which kind of rule, one word (src/FORMAT.md
+       lists them); dest: NULL if it is of no destination; text: one line with
+       the numbers.  Of one rule no more than 10. */
+    int (*finding)(
+        void *ctx, const char *check, const char *dest, const char *text);
+    /* After all findings: each destination in the order of their names, its
+       ledger, then what was dropped for each reason. */
+    int (*ledger)(
+        void *ctx, const char *dest, const struct postbag_status *status);
+    int (*dropped)(void *ctx, const char *dest, const char *reason,
+        int64_t messages, int64_t bytes);
+};
+
+/**
+ * Check the whole outbox and inbox: the ledger of each destination against
+ * the rows that are stored, what the tables say of each other, definitions of
+ * tables and triggers, and the file (PRAGMA quick_check).  Changes nothing;
+ * sees one moment, also beside a running relay; works on a copy of the
+ * database, too.
+ * @return POSTBAG_OK (it was checked: what is wrong was told), EVERSION, or
+ *         what a callback returned
+ * Blocks: on SQLite: it reads all that is stored, a million rows in seconds.
+ * The read transaction keeps the WAL from being reset meanwhile.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_verify(
+    struct postbag_admin *a, const struct postbag_verify *verify);
+
 /* ---- Repair ------------------------------------------------------------ */
 
 /**
@@ -351,11 +441,40 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_requeue(struct postbag_admin *a,
 POSTBAG_API POSTBAG_CHECK int postbag_admin_discard(struct postbag_admin *a,
     const char *dest, int64_t seq, const struct postbag_id *id);
 
+/* Which rows to send once more.  A bound that is 0 is none; both ends are
+ * included. */
+struct postbag_replay {
+    size_t struct_size;
+    const char *dest; /* NULL: "main" */
+    int64_t from_seq;
+    int64_t to_seq;
+    int64_t from_ms; /* wall clock when they were put: created_ms */
+    int64_t to_ms;
+    int64_t max_rows; /* 0: 1000; at most 10000 */
+};
+
 /**
- * Delete what is settled for every destination, also rows that keep_s would
- * still keep.  Some of the newest rows stay: the log's end and its running
- * totals need them.  Held and dead messages are not touched.  The file does
- * not shrink; the space is used again.
+ * Send delivered messages once more, those that are still stored (options
+ * keep_s and keep_rows): same ids, the attribute replay says so, in the order
+ * of their keys; later messages of a key wait.  Each is copied to outbox_held
+ * and from then on is a held message like others; the ledger counts it as
+ * replayed.  What was dropped is not sent, and what is held already not twice.
+ * On disk when it returns.
+ * @param count_out  may be NULL; how many
+ * @param next_out   may be NULL; there are more: from_seq to go on with, best
+ *                   when these have left; 0: there are none
+ * @return POSTBAG_OK, EINVAL, EVERSION, ENOTFOUND (no such destination),
+ *         ESTATE (opened to look only)
+ * Blocks: on SQLite, with an fsync.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_replay(struct postbag_admin *a,
+    const struct postbag_replay *which, int64_t *count_out, int64_t *next_out);
+
+/**
+ * Delete what is settled for every destination, also rows that keep_s and
+ * keep_rows would still keep.  Some of the newest rows stay: the log's end and
+ * its running totals need them.  Held and dead messages are not touched.  The
+ * file does not shrink; the space is used again.
  * @param max_rows   0: all
  * @param count_out  may be NULL; rows deleted, also on an error
  * @return POSTBAG_OK, ESTATE (opened to look only); on an error part may have

@@ -12,6 +12,10 @@
 
 #define POSTBAG_OPTION_MAP(X) \
     X(STR, dest, "main", 1, 64, "", "destination that this engine sends to") \
+    X(STR, dest_from, "", 0, 6, "", \
+        "add the destination if there is none of that name, and begin with " \
+        "what is put from now on (now) or with the oldest message still " \
+        "stored (oldest); none: refuse to start") \
     X(STR, source, "/gateways/postbag", 1, 255, "", \
         "CloudEvents source: who made the ids; set it per device") \
     X(STR, envelope, "cloudevents", 3, 16, "", \
@@ -21,6 +25,16 @@
         "most messages in flight; never above the broker's Receive Maximum") \
     X(U32, window_bytes, 65536, 1024, 16777216, "bytes", \
         "most payload bytes in flight; a larger message goes alone") \
+    X(U32, lane_share, 8, 2, 1000, "messages", \
+        "while urgent messages wait, bulk has one send of so many, and each " \
+        "urgent lane one of so many of its own and higher lanes") \
+    X(U32, bulk_rate, 0, 0, 1000000, "messages/s", \
+        "send no more bulk (priority 0) than this, with bursts of an eighth " \
+        "of it; 0: no bound") \
+    X(U32, bulk_bytes_rate, 0, 0, 4000000000, "bytes/s", \
+        "the same for its packets; a larger one than the burst may leave " \
+        "after a pause, and the next ones wait for it; 0: no bound") \
+    X(U32, pace_all, 0, 0, 1, "", "1: both rates are for all lanes together") \
     X(U32, ack_batch, 64, 1, 1000, "messages", \
         "save the cursor when so many PUBACKs wait") \
     X(U32, ack_delay_ms, 1000, 1, 60000, "ms", \
@@ -50,6 +64,20 @@
         "backoff of a refused message: highest ceiling") \
     X(U32, max_attempts, 12, 1, 1000000, "attempts", \
         "a refused message is dead after so many") \
+    X(U32, held_max_rows, 10000, 1, 100000000, "messages", \
+        "at so many refused messages, with those that wait behind them, new " \
+        "ones wait in the log; bulk stops at seven eighths") \
+    X(U32, held_max_bytes, 16777216, 1, 4000000000, "bytes", \
+        "or at so many bytes of their topics and payloads; the last one may " \
+        "pass it") \
+    X(U32, held_max_per_key, 1000, 1, 100000000, "messages", \
+        "so many of one key may wait behind a refused one; later ones of the " \
+        "key wait in the log") \
+    X(U32, dead_max_rows, 10000, 1, 100000000, "messages", \
+        "most dead messages kept; beyond it the oldest are dropped " \
+        "(outbox_lost: dead_overflow)") \
+    X(U32, dead_max_bytes, 16777216, 1, 4000000000, "bytes", \
+        "or so many bytes of their topics and payloads") \
     X(U32, lease_ms, 30000, 1000, 3600000, "ms", \
         "a silent owner of the destination is replaced after this") \
     X(U32, skip_sync_before_send, 0, 0, 1, "", \
@@ -59,7 +87,11 @@
     X(U32, checkpoint_frames, 250, 16, 100000, "frames", \
         "checkpoint when the WAL holds so many") \
     X(U32, keep_s, 0, 0, 31536000, "s", \
-        "keep delivered rows so long, with published_at") \
+        "keep delivered rows so long, with published_at; not moved by clocks " \
+        "that jump") \
+    X(U32, keep_rows, 0, 0, 4000000000, "rows", \
+        "keep the last delivered rows of each lane, those whose seq is so " \
+        "close to the last one's; with keep_s what either keeps") \
     X(U32, poll_ms, 5000, 1000, 60000, "ms", \
         "look for rows of other processes at least so often; normally their " \
         "commits are seen at once (inotify)") \
@@ -77,6 +109,13 @@
     X(STR, overflow, "reject", 1, 16, "", \
         "a put at the limit: reject refuses it, drop_oldest drops the oldest " \
         "unsent messages of priority 0 instead, if there are any") \
+    X(U32, detach_after_s, 0, 0, 315360000, "s", \
+        "another destination is detached when the oldest message that it has " \
+        "not settled, and this one has, is so old: what waits for it is " \
+        "dropped and recorded; 0: never, it keeps the log") \
+    X(U32, detach_after_bytes, 0, 0, 4000000000, "bytes", \
+        "or when so many bytes wait for it that this one has settled; below " \
+        "max_bytes, or puts are refused before") \
     X(U32, niceness, 10, 1, 19, "", "nice value of the engine's thread") \
     X(STR, run_dir, "/run/postbag", 1, 200, "", \
         "where the live state is written (tmpfs); \"none\" for nowhere") \

@@ -89,6 +89,17 @@ struct postbag_port {
     /* Can a WAL database live here (path of the file, which need not exist)?
        POSTBAG_ESTORAGE: no, a network file system. */
     int (*storage_check)(void *ctx, const char *path);
+    /* OPTIONAL, these three; without them a copied database is not seen.
+       The beginning of a small file of ours (never of a database), at most
+       size bytes.  POSTBAG_ENOTFOUND: there is none. */
+    int (*read_file)(
+        void *ctx, const char *path, void *buf, size_t size, size_t *len_out);
+    /* 16 bytes that differ between two machines and last.
+       POSTBAG_ENOTFOUND: this one has none. */
+    int (*machine_id)(void *ctx, uint8_t out[16]);
+    /* A number of the file at path that a copy does not have and a new name
+       does not change; not 0.  Must not open the file. */
+    int (*file_id)(void *ctx, const char *path, uint64_t *out);
     /* OPTIONAL.  Tests stop the process at named points. */
     void (*hook)(void *ctx, const char *point);
 };

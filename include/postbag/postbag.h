@@ -147,8 +147,8 @@ struct postbag_message {
        properties (traceparent, correlationid, subject ...); time is that of
        the event; the names response_topic and correlation_data become the
        MQTT 5 properties.  Refused: a name that is there twice, specversion,
-       id, source, type, sequence, partitionkey, keyversion, datacontenttype,
-       data, data_base64 */
+       id, source, type, sequence, partitionkey, keyversion, replay,
+       datacontenttype, data, data_base64 */
     const char *headers;
     /* name of one destination; NULL: all of them */
     const char *dest;
@@ -162,7 +162,8 @@ struct postbag_message {
        5's Message Expiry Interval, at least 1 s: this version does not drop
        what outlives it here. */
     int64_t ttl_ms;
-    /* 0 bulk, 1..3 urgent */
+    /* 0 bulk, 1..3 urgent, the highest first; who waits below has a share
+       (option lane_share) */
     unsigned priority;
     /* not 0: the broker keeps it for later subscribers */
     unsigned retain;
@@ -333,7 +334,8 @@ struct postbag_config {
  * @param config  copied, but for what its fields say
  * @param why     may be NULL; filled on failure
  * @return POSTBAG_OK, EINVAL (the fault names the option, and the rule of the
- *         profile that it breaks), EVERSION, ENOMEM,
+ *         profile that it breaks), ENOTFOUND (there is no such destination,
+ *         and option dest_from is not set), EVERSION, ENOMEM,
  *         EBUSY, EIO, ENOSPC, ECORRUPT, ESTORAGE (network file system, no
  *         WAL, UTF-16), ESCHEMA (newer version), ESQLITE.
  *         On failure the transports are destroyed.

@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "postbag/postbag.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -140,6 +142,25 @@ struct postbag_transport_ops {
 struct postbag_transport {
     const struct postbag_transport_ops *ops;
 };
+
+/* ---- For who writes one ------------------------------------------------ */
+
+/**
+ * Is this a text as brokers take it: UTF-8 without NUL, control characters and
+ * non-characters (MQTT 5, 1.5.4)?  Some hang up on any other.
+ * @return 1 or 0; the empty text is one
+ * Thread: any.  Blocks: no.
+ */
+POSTBAG_API int postbag_is_mqtt_text(const char *text, size_t len);
+
+/**
+ * The standard's name of a reason code, as "not authorized".
+ * @param is_connack_3_1_1  0 to 5 are the return codes of that packet
+ * @return never NULL; "unknown reason" for what the standard does not name
+ * Thread: any.  Blocks: no.
+ */
+POSTBAG_API const char *postbag_reason_text(
+    int reason, unsigned is_connack_3_1_1);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,8 @@
 /*
  * Replace a file in one step: write a new one beside it, rename it over the
  * old.  No fsync: what is written this way is live state, worthless after a
- * reboot.  Any thread; of two at once the later wins.
+ * reboot, or a note that may be missed.  Any thread; of two at once the later
+ * wins.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -57,6 +57,12 @@ void postbag__linux_unlock_file(void *ctx, struct postbag_lock *l);
 int postbag__linux_replace_file(
     void *ctx, const char *path, const void *buf, size_t len);
 
+/* identity.c */
+int postbag__linux_read_file(
+    void *ctx, const char *path, void *buf, size_t size, size_t *len_out);
+int postbag__linux_machine_id(void *ctx, uint8_t out[16]);
+int postbag__linux_file_id(void *ctx, const char *path, uint64_t *out);
+
 /* storage.c */
 int postbag__linux_storage_check(void *ctx, const char *path);
 

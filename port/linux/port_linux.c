@@ -26,6 +26,9 @@ static const struct postbag_port linux_port = {
     .unlock_file = postbag__linux_unlock_file,
     .replace_file = postbag__linux_replace_file,
     .storage_check = postbag__linux_storage_check,
+    .read_file = postbag__linux_read_file,
+    .machine_id = postbag__linux_machine_id,
+    .file_id = postbag__linux_file_id,
 };
 
 const struct postbag_port *postbag_linux_port(void)

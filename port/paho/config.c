@@ -230,7 +230,7 @@ static int check_texts(
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         const char *value = texts[i].value;
-        if (value != NULL && !postbag__paho_is_text(value, strlen(value)))
+        if (value != NULL && !postbag_is_mqtt_text(value, strlen(value)))
             return postbag__paho_refuse(why, POSTBAG_EINVAL,
                 "%s: is not UTF-8 without control characters", texts[i].name);
     }

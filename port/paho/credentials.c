@@ -57,7 +57,7 @@ int postbag__paho_credentials_take(struct paho *t, struct postbag_fault *why)
         password = (const char *)file.data;
     }
     if (err == POSTBAG_OK && username != NULL &&
-        !postbag__paho_is_text(username, strlen(username)))
+        !postbag_is_mqtt_text(username, strlen(username)))
         err = postbag__paho_refuse(why, POSTBAG_ELINK,
             "username: is not UTF-8 without control characters");
     if (err == POSTBAG_OK)

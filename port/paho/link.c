@@ -47,21 +47,6 @@ int postbag__paho_error(int rc)
     }
 }
 
-void postbag__paho_reason_text(
-    int reason, unsigned is_v5, char *out, size_t size)
-{
-    static const char *const v3[] = {"", "unacceptable protocol version",
-        "client id rejected", "server unavailable", "bad user name or password",
-        "not authorized"};
-    const char *name = NULL;
-    if (reason > 0 && (size_t)reason < sizeof(v3) / sizeof(v3[0]))
-        name = v3[reason];
-    else if (is_v5)
-        name = MQTTReasonCode_toString((enum MQTTReasonCodes)reason);
-    (void)snprintf(
-        out, size, name != NULL ? " (%s)" : "%s", name != NULL ? name : "");
-}
-
 static void report_lost(struct paho *t, int err, int reason, const char *text)
 {
     pthread_mutex_lock(&t->lock);
@@ -111,7 +96,7 @@ static void keep_assigned_id(struct paho *t, const MQTTProperties *p)
         return;
     const char *id = given->value.data.data;
     size_t len = (size_t)given->value.data.len;
-    if (len >= 1 && len <= CLIENT_ID_MAX && postbag__paho_is_text(id, len))
+    if (len >= 1 && len <= CLIENT_ID_MAX && postbag_is_mqtt_text(id, len))
         keep_id(t, strndup(id, len));
 }
 
@@ -213,14 +198,12 @@ static const char *explain(const struct paho *t, const char *message)
 static void refused_by(struct paho *t, int code, const char *where)
 {
     char text[HOST_BYTES + 240];
-    char name[64];
     unsigned is_v5 = postbag__paho_is_v5(t);
     if (code == CLIENT_ID_NOT_VALID || code == CLIENT_ID_REJECTED)
         keep_id(t, NULL);
-    postbag__paho_reason_text(code, is_v5, name, sizeof(name));
     (void)snprintf(text, sizeof(text),
-        "the broker refused the connection: 0x%02x%s, at %s%s", (unsigned)code,
-        name, where,
+        "the broker refused the connection: 0x%02x (%s), at %s%s",
+        (unsigned)code, postbag_reason_text(code, 1), where,
         is_v5 && (code == 0x84 || code == 1)
             ? "; it may not know MQTT 5: see option mqtt_version"
             : "");
@@ -284,10 +267,9 @@ static void on_disconnected(
     void *ctx, MQTTProperties *props, enum MQTTReasonCodes reason)
 {
     char text[TEXT_BYTES * 2];
-    char name[64];
-    postbag__paho_reason_text((int)reason, 1, name, sizeof(name));
-    (void)snprintf(text, sizeof(text), "the broker disconnected us: 0x%02x%s",
-        (unsigned)reason, name);
+    (void)snprintf(text, sizeof(text),
+        "the broker disconnected us: 0x%02x (%s)", (unsigned)reason,
+        postbag_reason_text((int)reason, 0));
     add_words(text, sizeof(text), props, MQTTPROPERTY_CODE_REASON_STRING);
     add_words(text, sizeof(text), props, MQTTPROPERTY_CODE_SERVER_REFERENCE);
     report_lost(ctx, POSTBAG_EREFUSED, (int)reason, text);

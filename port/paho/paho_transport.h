@@ -190,9 +190,6 @@ void postbag__paho_target_text(const struct paho *t, char *out, size_t size);
 int postbag__paho_check(struct postbag_transport *base,
     const struct postbag_profile *p, struct postbag_fault *why);
 
-/* text.c: UTF-8 without control characters (NUL is one)? */
-unsigned postbag__paho_is_text(const char *text, size_t len);
-
 /* file.c: refuse with the text of errno; returns ELINK. */
 int postbag__paho_refuse_file(
     struct postbag_fault *why, const char *option, const char *path);
@@ -235,9 +232,6 @@ void postbag__paho_link_drop(
     struct paho *t, int err, int reason, const char *text);
 /* Our error for a return code of a Paho function. */
 int postbag__paho_error(int rc);
-/* The name of a reason code, as " (Not authorized)", or "". */
-void postbag__paho_reason_text(
-    int reason, unsigned is_v5, char *out, size_t size);
 
 /* sigpipe.c: from block to restore a write to a dead socket ends nobody. */
 struct sigpipe {

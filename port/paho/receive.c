@@ -154,11 +154,9 @@ int postbag__paho_on_message(
 static void refused(struct paho *t, int reason)
 {
     char text[TEXT_BYTES];
-    char name[64];
-    postbag__paho_reason_text(
-        reason, postbag__paho_is_v5(t), name, sizeof(name));
     (void)snprintf(text, sizeof(text),
-        "the broker refused a subscription: 0x%02x%s", (unsigned)reason, name);
+        "the broker refused a subscription: 0x%02x (%s)", (unsigned)reason,
+        postbag_reason_text(reason, 0));
     postbag__paho_link_drop(t, POSTBAG_EREFUSED, reason, text);
 }
 
@@ -166,7 +164,8 @@ static void refused(struct paho *t, int reason)
 static void granted(struct paho *t, int qos)
 {
     if (qos < 1) {
-        refused(t, qos);
+        postbag__paho_link_drop(t, POSTBAG_EREFUSED, qos,
+            "the broker grants a subscription QoS 0 only (0x00)");
         return;
     }
     pthread_mutex_lock(&t->lock);

@@ -181,6 +181,9 @@ static int storage_check(void *ctx, const char *path)
    wake_watch    without it the engine polls (option poll_ms)
    thread_start  without both postbag_start answers POSTBAG_ESTATE and the
    thread_join   firmware calls postbag_step and postbag_work itself
+   read_file     without one of these three a database that was copied, or an
+   machine_id    older one that was put back, is not noticed
+   file_id
    hook          for tests that stop the process at named points */
 static const struct postbag_port template_port = {
     .struct_size = sizeof(template_port),

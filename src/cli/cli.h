@@ -13,7 +13,8 @@ enum exit_code {
     CLI_USAGE = 2,
     CLI_NOT_FOUND = 3,
     CLI_LOCKED = 4,
-    CLI_REFUSED = 5 /* by the broker */
+    CLI_REFUSED = 5, /* by the broker */
+    CLI_UNSOUND = 6  /* verify found something wrong */
 };
 
 /* One line to stderr that says what is wrong, and the exit code. */
@@ -26,7 +27,12 @@ int cli_errno(int exit_code, const char *what);
 /* The same for a fault of the library. */
 int cli_fail(const char *what, const struct postbag_fault *fault);
 
-/* Open args->words[0].  On failure *out is NULL and the exit code comes
+/* How args->words[0] is to be opened. */
+struct postbag_admin_config cli_config(
+    const struct args *args, unsigned writable);
+/* Is it there? */
+int cli_find(const struct args *args);
+/* Open it.  On failure *out is NULL and the exit code comes
  * back. */
 int cli_open(
     struct postbag_admin **out, const struct args *args, unsigned writable);
@@ -41,7 +47,13 @@ int cli_dead_ls(const struct args *args);
 int cli_dead_requeue(const struct args *args);
 int cli_dead_discard(const struct args *args);
 int cli_inbox_ls(const struct args *args);
+int cli_dest_ls(const struct args *args);
+int cli_dest_add(const struct args *args);
+int cli_dest_remove(const struct args *args);
 int cli_purge(const struct args *args);
+int cli_replay(const struct args *args);
+int cli_vacuum(const struct args *args);
+int cli_verify(const struct args *args);
 int cli_relay(const struct args *args);
 int cli_version(const struct args *args);
 

@@ -43,6 +43,7 @@ static const struct {
     NUMBER("duplicates", duplicates),
     NUMBER("nacks", nacks),
     NUMBER("server", server),
+    NUMBER("held_full", held_full),
     NUMBER("own_certificate_end_s", own_certificate_end_s),
     NUMBER("server_certificate_end_s", server_certificate_end_s),
 };

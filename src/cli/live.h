@@ -20,7 +20,8 @@ struct live {
     int64_t link_attempts, next_try_ms, in_flight, last_puback_ms;
     int64_t rate_milli; /* delivered per 1000 s */
     int64_t wal_frames, accepted, duplicates, nacks;
-    int64_t server; /* 1 is the first; 0: not up */
+    int64_t server;    /* 1 is the first; 0: not up */
+    int64_t held_full; /* no more may be held */
     int64_t own_certificate_end_s, server_certificate_end_s; /* 0: unknown */
 };
 

@@ -52,14 +52,39 @@ static const struct command commands[] = {
         "Drop a held or dead message for good: --id or --seq.\n"
         "Those behind it go on in the order of their key.",
         cli_dead_discard},
+    {"dest ls", "DB", 1, 1, PRINT,
+        "List the destinations, and what waits for each.", cli_dest_ls},
+    {"dest add", "DB NAME", 2, 2, " from wait ",
+        "Add a destination: messages for all wait for it, too.\n"
+        "It needs a relay of its own (option dest).",
+        cli_dest_add},
+    {"dest remove", "DB NAME", 2, 2, " yes wait ",
+        "Remove a destination, and all that waits for it.\n"
+        "Its relay must not run.",
+        cli_dest_remove},
     {"inbox ls", "DB", 1, 1, PRINT "consumer state limit after ",
         "List commands that came in.\n"
         "States: due, deferred, done, dead.",
         cli_inbox_ls},
     {"purge", "DB", 1, 1, " yes wait ",
         "Delete what was delivered.\n"
-        "Also what the relay's option keep_s would still keep.",
+        "Also what the relay's options keep_s and keep_rows would still keep.",
         cli_purge},
+    {"replay", "DB --from SEQ", 1, 1, " dest from to limit wait ",
+        "Send delivered messages once more.\n"
+        "Those that are still stored (the relay's options keep_s, keep_rows),\n"
+        "with their ids and the attribute replay; at most --limit (1000) at"
+        " once.",
+        cli_replay},
+    {"vacuum", "DB", 1, 1, " wait ",
+        "Give free space back, offline: nothing may have the database open.\n"
+        "Needs free space, up to twice the size of the database.",
+        cli_vacuum},
+    {"verify", "DB", 1, 1, PRINT,
+        "Check the ledger, the tables and the file.\n"
+        "Changes nothing; beside a running relay and on a copy, too.\n"
+        "One line for each thing that is wrong; ends with 6 if there is one.",
+        cli_verify},
     {"version", "", 0, 0, " ", "Print the version.", cli_version},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -112,8 +137,8 @@ int cli_fail(const char *what, const struct postbag_fault *fault)
     return cli_complain(exit_of(fault->code), "%s: %s", what, fault->text);
 }
 
-int cli_open(
-    struct postbag_admin **out, const struct args *args, unsigned writable)
+struct postbag_admin_config cli_config(
+    const struct args *args, unsigned writable)
 {
     const struct postbag_admin_config config = {
         .struct_size = sizeof(config),
@@ -122,12 +147,28 @@ int cli_open(
         .writable = writable,
         .busy_ms = (uint32_t)args->wait_ms,
     };
+
+    return config;
+}
+
+int cli_find(const struct args *args)
+{
+    if (access(args->words[0], F_OK) == 0)
+        return CLI_OK;
+    return cli_errno(
+        errno == ENOENT ? CLI_NOT_FOUND : CLI_ERROR, args->words[0]);
+}
+
+int cli_open(
+    struct postbag_admin **out, const struct args *args, unsigned writable)
+{
+    const struct postbag_admin_config config = cli_config(args, writable);
     struct postbag_fault why = {0};
+    int code = cli_find(args);
 
     *out = NULL;
-    if (access(config.db_path, F_OK) != 0)
-        return cli_errno(
-            errno == ENOENT ? CLI_NOT_FOUND : CLI_ERROR, config.db_path);
+    if (code != CLI_OK)
+        return code;
     if (postbag_admin_open(out, &config, &why) != POSTBAG_OK)
         return cli_fail(config.db_path, &why);
     return CLI_OK;
@@ -155,7 +196,8 @@ static int usage(FILE *to, int code)
     (void)fputs("\npostbag COMMAND --help tells more.  DB is the application's"
                 " database.\n"
                 "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
-                " 5 broker refused\n",
+                " 5 broker refused,\n"
+                "6 verify found something wrong\n",
         to);
     return code;
 }

@@ -45,9 +45,12 @@ static void ledger_json(struct json *j, const struct postbag_status *s)
     json_number(j, "dropped_discarded", s->dropped_discarded);
     json_number(j, "dropped_other", s->dropped_other);
     json_number(j, "passed", s->passed);
+    json_number(j, "replayed", s->replayed);
     json_number(j, "ledger_gap", s->ledger_gap);
     json_number(j, "put_bytes", s->put_bytes);
     json_number(j, "pending_bytes", s->pending_bytes);
+    json_number(j, "held_bytes", s->held_bytes);
+    json_number(j, "dead_bytes", s->dead_bytes);
 }
 
 static void relay_json(struct json *j, const struct report *r)
@@ -76,6 +79,7 @@ static void relay_json(struct json *j, const struct report *r)
     json_time(j, "server_certificate_end",
         is_known ? l->server_certificate_end_s * 1000 : 0);
     json_maybe(j, "in_flight", l->in_flight, is_known);
+    json_maybe(j, "held_full", l->held_full, is_known);
     json_time(j, "last_puback", l->last_puback_ms);
     json_text(j, "inbound", is_known ? l->inbound : NULL);
     json_maybe(j, "inbound_accepted", l->accepted, is_known);

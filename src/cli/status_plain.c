@@ -64,6 +64,23 @@ static void limits_plain(const struct report *r)
     }
 }
 
+static void held_plain(const struct report *r)
+{
+    const struct postbag_status *s = &r->status;
+    struct words w;
+
+    name("held");
+    (void)printf("%lld (%s): %lld retry, %lld behind, %lld suspect%s\n",
+        (long long)s->held, words_bytes(&w, s->held_bytes),
+        (long long)s->held_retry, (long long)s->held_behind,
+        (long long)s->held_suspect,
+        r->live.held_full && report_link_is_known(r)
+            ? "; FULL: new messages wait until there are fewer"
+            : "");
+    alarming(r, "dead", s->dead);
+    (void)printf(" (%s)\n", words_bytes(&w, s->dead_bytes));
+}
+
 static void ledger_plain(const struct report *r)
 {
     const struct postbag_status *s = &r->status;
@@ -79,16 +96,14 @@ static void ledger_plain(const struct report *r)
         (void)printf("%s (%s)\n", words_span(&w, s->oldest_age_ms),
             words_time(&at, s->oldest_ms));
     }
-    name("held");
-    (void)printf("%lld: %lld retry, %lld behind, %lld suspect\n",
-        (long long)s->held, (long long)s->held_retry, (long long)s->held_behind,
-        (long long)s->held_suspect);
-    alarming(r, "dead", s->dead);
-    (void)fputc('\n', stdout);
+    held_plain(r);
     name("so far");
-    (void)printf("%lld put, %lld delivered, %lld dropped, %lld passed\n",
+    (void)printf("%lld put, %lld delivered, %lld dropped, %lld passed",
         (long long)s->put, (long long)s->delivered, (long long)s->dropped,
         (long long)s->passed);
+    if (s->replayed != 0)
+        (void)printf(", %lld replayed", (long long)s->replayed);
+    (void)fputc('\n', stdout);
     if (s->dropped != 0) {
         name("dropped");
         (void)printf("%lld ttl, %lld limit, %lld coalesced, %lld discarded,"

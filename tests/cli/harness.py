@@ -15,7 +15,7 @@ POSTBAG = os.environ["POSTBAG"]
 MOSQUITTO = os.environ.get("MOSQUITTO", "mosquitto")
 DEADLINE_S = 20
 
-OK, ERROR, USAGE, NOT_FOUND, LOCKED, REFUSED = range(6)
+OK, ERROR, USAGE, NOT_FOUND, LOCKED, REFUSED, UNSOUND = range(7)
 
 
 def wait_for(condition, what):

@@ -11,10 +11,13 @@ import subprocess
 import unittest
 import uuid
 
-from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, USAGE)
+from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, UNSOUND,
+                     USAGE)
 
 COMMANDS = ["init", "put", "status", "relay", "ls", "show", "dead ls",
-            "dead requeue", "dead discard", "inbox ls", "purge", "version"]
+            "dead requeue", "dead discard", "dest ls", "dest add",
+            "dest remove", "inbox ls", "purge", "replay", "vacuum", "verify",
+            "version"]
 
 KILL = """INSERT INTO outbox_held(dest, seq, state, attempts, error, dead_ms,
     id, topic, payload, key, priority, retain, created_ms)
@@ -231,6 +234,129 @@ class Status(CliTest):
         self.assertEqual(len(report["destinations"]), 1)
         self.refused(NOT_FOUND, "destination", "status", self.db, "--dest",
                      "nowhere")
+
+
+class Verify(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        for i in range(5):
+            self.put("t", "x" * i)
+        self.sql(KILL.format(1), SETTLE.format(3),
+                 "UPDATE outbox_cursor SET settled_bytes = 6, delivered = 1,"
+                 " dropped = 1 WHERE lane = 0",
+                 "INSERT INTO outbox_lost VALUES ('main', 2, 2, 1, 2,"
+                 " 'a\x1breason', 1)")
+
+    def test_verify_sound_ledger_is_printed(self):
+        self.assertEqual(
+            self.ok("verify", self.db),
+            "main: 5 put = 1 delivered + 2 pending + 0 held + 1 dead"
+            " + 1 dropped + 0 passed\n  dropped, a\\x1breason: 1\nsound\n")
+        self.assertEqual(self.json("verify", self.db), {
+            "findings": [], "destinations": [{
+                "dest": "main", "put": 5, "delivered": 1, "pending": 2,
+                "held": 0, "dead": 1, "dropped": 1, "passed": 0, "replayed": 0,
+                "reasons": [{"reason": "a\x1breason", "messages": 1,
+                             "bytes": 2}]}],
+            "sound": True})
+
+    def test_verify_findings_are_told_and_end_with_their_own_code(self):
+        self.sql("UPDATE outbox_cursor SET delivered = 2 WHERE lane = 0")
+        text = "3 rows are settled and 0 replayed, but 2 delivered + 1 held"
+        plain = self.run_cli("verify", self.db)
+        self.assertEqual((plain.returncode, plain.err), (UNSOUND, ""))
+        self.assertIn("ledger main: " + text, plain.out)
+        self.assertNotIn("sound", plain.out)
+        report = self.run_cli("verify", self.db, "-o", "json")
+        self.assertEqual(report.returncode, UNSOUND)
+        report = json.loads(report.out)
+        self.assertFalse(report["sound"])
+        finding, = report["findings"]
+        self.assertEqual((finding["check"], finding["dest"]),
+                         ("ledger", "main"))
+        self.assertIn(text, finding["text"])
+
+    def test_verify_copies(self):
+        copy = self.path("copy.db")
+        self.sql(f"VACUUM INTO '{copy}'")
+        result = self.run_cli("verify", copy)
+        self.assertEqual(result.returncode, UNSOUND)
+        self.assertEqual(result.out.splitlines()[0],
+                         "file: the database is not in WAL mode, but in"
+                         " delete")
+        os.rename(self.db, copy)
+        self.assertIn("sound", self.ok("verify", copy))
+
+    def test_verify_damaged_pages(self):
+        with open(self.db, "r+b") as file:
+            file.seek(4096 * 5)
+            file.write(b"damage" * 300)
+        result = self.run_cli("verify", self.db)
+        self.assertEqual(result.returncode, UNSOUND)
+        self.assertIn("file: ", result.out)
+
+
+class Replay(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.init()
+        for i in range(4):
+            self.put("t", str(i))
+        self.sql("UPDATE outbox_cursor SET acked = 3, sent_hi = 3,"
+                 " settled_rows = 3, settled_bytes = 6, delivered = 3"
+                 " WHERE lane = 0")
+
+    def test_replay_by_number_or_time(self):
+        self.assertEqual(
+            self.ok("replay", self.db, "--from", "1", "--limit", "1"),
+            "1 queued once more; there are more: --from 2\n")
+        self.assertEqual(
+            self.ok("replay", self.db, "--from", "1", "--to", "2"),
+            "1 queued once more\n")
+        self.assertEqual(
+            self.ok("replay", self.db, "--from", "2100-01-01"),
+            "0 queued once more\n")
+        self.assertEqual(
+            self.ok("replay", self.db, "--from", "1970-01-02T00:00:00Z",
+                    "--to", "2100-01-01"),
+            "1 queued once more\n")
+        self.assertIn("4 put + 3 replayed = 3 delivered",
+                      self.ok("verify", self.db))
+        self.assertIn("3 replayed\n", self.ok("status", self.db))
+
+    def test_replay_mistakes_are_named(self):
+        self.refused(USAGE, "--from SEQ or TIME", "replay", self.db)
+        for bound in ("x", "0", "-1", "2026-13-01", "1969-01-01",
+                      "2026-01-01 08:00"):
+            self.refused(USAGE, bound, "replay", self.db, "--from=" + bound)
+            self.refused(USAGE, bound, "replay", self.db, "--from", "1",
+                         "--to=" + bound)
+        self.refused(NOT_FOUND, "no destination", "replay", self.db, "--from",
+                     "1", "--dest", "moon")
+        self.refused(USAGE, "10000", "replay", self.db, "--from", "1",
+                     "--limit", "10001")
+
+
+class Vacuum(CliTest):
+    def test_vacuum_gives_space_back_when_nobody_has_it_open(self):
+        self.init()
+        self.put("t", "x")
+        self.sql("CREATE TABLE mine(x)",
+                 "INSERT INTO mine VALUES (zeroblob(1000000))",
+                 "DELETE FROM mine")
+        db = sqlite3.connect(self.db)
+        db.execute("SELECT count(*) FROM outbox").fetchall()
+        self.refused(LOCKED, "somebody has the database open", "vacuum",
+                     self.db, "--wait", "50")
+        db.close()
+        before = os.path.getsize(self.db)  # the last to leave took the WAL
+        text = self.ok("vacuum", self.db)
+        after = os.path.getsize(self.db)
+        self.assertRegex(text, rf"^{before} bytes .* before, {after} \(")
+        self.assertLess(after, 200000)
+        self.assertIn("sound", self.ok("verify", self.db))
+        self.refused(NOT_FOUND, "no.db", "vacuum", self.path("no.db"))
 
 
 class Ls(CliTest):

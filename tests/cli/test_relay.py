@@ -4,8 +4,8 @@ import signal
 import subprocess
 import unittest
 
-from harness import (Broker, CliTest, DEADLINE_S, ERROR, OK, REFUSED, Relay,
-                     USAGE, free_port, wait_for)
+from harness import (Broker, CliTest, DEADLINE_S, ERROR, LOCKED, OK, REFUSED,
+                     Relay, USAGE, free_port, wait_for)
 
 CONFIG = """[postbag]
 db = {db}
@@ -63,6 +63,43 @@ class RelayTest(CliTest):
         self.assertEqual(relay.stop(), OK)
         self.assertIn("<5>stopped\n", relay.log_text())
         self.wait_for_status(relay="stopped", link="down")
+
+    def test_relay_sends_kept_messages_again_with_ids_and_mark(self):
+        broker = self.broker()
+        ids = [self.put("t", str(i), "--key", "k") for i in range(3)]
+        seen = self.path("seen")
+        listen = ["mosquitto_sub", "-V", "mqttv5", "-h", "127.0.0.1", "-p",
+                  str(broker.port), "-q", "1", "-t", "t", "-F", "%p %P", "-i",
+                  "listener", "-c", "-x", "100"]
+        subprocess.run([*listen, "-E"], check=True, timeout=DEADLINE_S)
+        with open(seen, "wb") as file:
+            listener = subprocess.Popen(listen, stdout=file)
+        self.addCleanup(listener.wait)
+        self.addCleanup(listener.terminate)
+        config = self.config(broker.port)
+        text = open(config, encoding="utf-8").read()
+        self.write("gw.ini", text.replace("[mqtt]", "keep_s = 600\n[mqtt]"),
+                   0o600)
+        relay = Relay(config, self.path("gw.log"))
+        self.addCleanup(relay.kill)
+        self.wait_for_status(delivered=3, pending=0)
+        self.refused(LOCKED, "somebody has the database open", "vacuum",
+                     self.db, "--wait", "50")
+        self.ok("replay", self.db, "--from", "1")
+        self.wait_for_status(delivered=6, held=0, ledger_gap=0)
+        self.assertIn("sound", self.ok("verify", self.db))
+
+        def all_seen():
+            with open(seen, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            return lines if len(lines) >= 6 else None
+        lines = wait_for(all_seen, "all arrive")
+        self.assertEqual([line.split()[0] for line in lines],
+                         ["0", "1", "2"] * 2)
+        for i, line in enumerate(lines):
+            self.assertIn("id:" + ids[i % 3], line)
+            self.assertEqual("replay:true" in line, i >= 3, line)
+        self.assertEqual(relay.stop(), OK)
 
     def test_relay_sets_limits_and_put_is_refused_until_it_drains(self):
         limits = "max_rows = 4\nmax_bytes = 1000\n[mqtt]"
@@ -232,6 +269,20 @@ class RelayTest(CliTest):
         self.assertIn("0x87", row["error"])
         self.assertIn(f"1 message is held: see postbag ls {self.db}",
                       result.err)
+
+    def test_relay_that_holds_all_it_may_shows_it(self):
+        acl = self.write("acl", "topic write allowed/#\n")
+        port = self.broker("allow_anonymous true", f"acl_file {acl}").port
+        for topic in ("forbidden/1", "forbidden/2", "allowed/1"):
+            self.put(topic, "x")
+        relay = self.relay(port, more="[postbag]\nheld_max_rows = 2\n")
+        status = self.wait_for_status(held=2, pending=1, held_full=1)
+        self.assertEqual((status["held_bytes"], status["dead_bytes"]), (24, 0))
+        self.assertRegex(
+            self.ok("status", self.db, "--run-dir", self.run_dir),
+            r"(?m)^held +2 \(24 B\): .*; FULL: new messages wait until")
+        self.assertEqual(relay.stop(), OK)
+        self.assertIn("new ones wait until there are fewer", relay.log_text())
 
     def test_relay_once_sends_what_was_requeued(self):
         acl = self.write("acl", "topic write allowed/#\n")

@@ -41,6 +41,13 @@ struct rig *rig_fake(const char *const settings[])
     return rig_new(broker_start_fake(settings));
 }
 
+struct rig *rig_mosquitto(void **state, const struct broker_options *o)
+{
+    struct rig *rig = rig_new(broker_start_mosquitto(o));
+    *state = rig;
+    return rig;
+}
+
 int rig_set_up(void **state)
 {
     *state = rig_fake(NULL);

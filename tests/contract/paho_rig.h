@@ -22,6 +22,8 @@ struct rig *rig_new(struct broker *b);
 void rig_free(struct rig *rig);
 /* A rig around a scripted broker with these settings, ended by NULL. */
 struct rig *rig_fake(const char *const settings[]);
+/* A rig around mosquitto, for a test to begin with. */
+struct rig *rig_mosquitto(void **state, const struct broker_options *o);
 
 /* For cmocka: a rig around a scripted broker without settings; end of any. */
 int rig_set_up(void **state);

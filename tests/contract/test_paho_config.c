@@ -123,10 +123,10 @@ static void test_paho_new_text_that_is_not_utf8_is_refused(void **state)
     static const char *const bad[] = {"a\nb", "\x1b[31m", "a\x7f", "\xc2\x85",
         "\xff", "a\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80",
         "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82",
-        "\xe2\x82z", "\xc3"};
+        "\xe2\x82z", "\xc3", "\xf4\x8f\xbf\xbf"};
     static const char *const fine[] = {"\xc2\xa0", "ger\xc3\xa4t",
         "\xe2\x82\xac", "\xed\x9f\xbf\xee\x80\x80", "\xf0\x90\x80\x80",
-        "\xf4\x8f\xbf\xbf"};
+        "\xf4\x8f\xbf\xbd"};
     (void)state;
     struct postbag_paho_config c = good();
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* User name and password of port/paho: options, a file, a callback. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "paho_test.h"
 #include "tls_rig.h"
 
 static struct rig *begin(void **state)
@@ -16,8 +10,7 @@ static struct rig *begin(void **state)
         .user = "gateway",
         .password = "open sesame",
     };
-    struct rig *rig = rig_new(broker_start_mosquitto(&o));
-    *state = rig;
+    struct rig *rig = rig_mosquitto(state, &o);
     rig->config.username = "gateway";
     return rig;
 }
@@ -168,7 +161,6 @@ static void test_credentials_v3_password_alone_ends_the_attempt(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_teardown(name, rig_tear_down)
     TEST(test_credentials_file_is_read_at_each_connect),
     TEST(test_credentials_file_without_text_is_told),
     TEST(test_credentials_device_in_place_of_a_file_is_told),

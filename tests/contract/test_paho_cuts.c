@@ -8,18 +8,10 @@
  *     test_paho_cuts [cycles]
  */
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "paho_rig.h"
+#include "paho_test.h"
 
 #define BURST 100
 
@@ -258,7 +250,6 @@ static void test_paho_refused_message_is_the_last_handed_up(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_teardown(name, rig_tear_down)
     TEST(test_paho_cut_within_bursts_settles_all),
     TEST(test_paho_cut_of_one_handle_spares_the_other),
     TEST(test_paho_abort_within_bursts_settles_all),

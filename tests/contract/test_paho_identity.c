@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Who port/paho says that we are: client certificates, keys, and how they are
    replaced without a restart. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "paho_test.h"
 #include "tls_rig.h"
 
 /* Then a test has failed, and its program ends. */
@@ -191,7 +185,6 @@ static void test_identity_is_replaced_without_a_restart(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_teardown(name, rig_tear_down)
     TEST(test_identity_certificate_is_shown),
     TEST(test_identity_certificate_and_key_may_be_one_file),
     TEST(test_identity_that_is_missing_is_asked_for),

@@ -5,19 +5,11 @@
  * POSTBAG_FULL=1: 500 connections of each kind and 12,000 bursts.
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "paho_rig.h"
+#include "paho_test.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1
@@ -203,7 +195,6 @@ static void test_paho_missed_wakeups_are_made_up_for(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_teardown(name, rig_tear_down)
     TEST(test_paho_packet_ids_are_used_again),
     TEST(test_paho_missed_wakeups_are_made_up_for),
     TEST(test_paho_cut_cycles_leak_nothing),

@@ -1,22 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Paho against mosquitto: a real session, passwords. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "paho_rig.h"
-
-static struct rig *begin(void **state, const struct broker_options *o)
-{
-    struct rig *rig = rig_new(broker_start_mosquitto(o));
-    *state = rig;
-    return rig;
-}
+#include "paho_test.h"
 
 /* ---- sessions ------------------------------------------------------------ */
 
@@ -51,19 +36,19 @@ static void send_to_itself(struct rig *rig, uint32_t mqtt_version)
 
 static void test_paho_mosquitto_v5_keeps_a_refused_message(void **state)
 {
-    struct rig *rig = begin(state, NULL);
+    struct rig *rig = rig_mosquitto(state, NULL);
     send_to_itself(rig, 5);
     assert_int_equal(rig->r.link.receive_max, 20); /* mosquitto's default */
 }
 
 static void test_paho_mosquitto_v3_keeps_a_refused_message(void **state)
 {
-    send_to_itself(begin(state, NULL), 4);
+    send_to_itself(rig_mosquitto(state, NULL), 4);
 }
 
 static void test_paho_mosquitto_restart_is_survived(void **state)
 {
-    struct rig *rig = begin(state, NULL);
+    struct rig *rig = rig_mosquitto(state, NULL);
     rig_up(rig);
     rig_settle(rig, "one", 0, POSTBAG_OK, 0);
     broker_kill(rig->broker);
@@ -76,7 +61,7 @@ static void test_paho_mosquitto_restart_is_survived(void **state)
 
 static void test_paho_mosquitto_standing_still_can_be_left(void **state)
 {
-    struct rig *rig = begin(state, NULL);
+    struct rig *rig = rig_mosquitto(state, NULL);
     rig_up(rig);
     broker_pause(rig->broker);
     for (uint32_t i = 0; i < 10; i++)
@@ -97,7 +82,7 @@ static const struct broker_options with_password = {
 
 static void test_paho_mosquitto_right_password_is_up(void **state)
 {
-    struct rig *rig = begin(state, &with_password);
+    struct rig *rig = rig_mosquitto(state, &with_password);
     rig->config.username = "gateway";
     rig->config.password = "open sesame";
     rig_up(rig);
@@ -117,12 +102,12 @@ static void wrong_password(struct rig *rig, uint32_t mqtt_version, int reason)
 
 static void test_paho_mosquitto_v5_wrong_password_is_refused(void **state)
 {
-    wrong_password(begin(state, &with_password), 5, 0x87);
+    wrong_password(rig_mosquitto(state, &with_password), 5, 0x87);
 }
 
 static void test_paho_mosquitto_v3_wrong_password_is_refused(void **state)
 {
-    wrong_password(begin(state, &with_password), 4, 5);
+    wrong_password(rig_mosquitto(state, &with_password), 4, 5);
 }
 
 #ifdef POSTBAG_WITH_TLS
@@ -130,7 +115,7 @@ static void test_paho_tls_refused_message_comes_again(void **state)
 {
     static const struct broker_options with_tls = {.tls = 1};
     char ca[256];
-    struct rig *rig = begin(state, &with_tls);
+    struct rig *rig = rig_mosquitto(state, &with_tls);
     (void)snprintf(ca, sizeof(ca), "%s", broker_file(rig->broker, "ca.pem"));
     rig->config.ca_file = ca;
     send_to_itself(rig, 5);
@@ -138,7 +123,6 @@ static void test_paho_tls_refused_message_comes_again(void **state)
 #endif
 
 static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_teardown(name, rig_tear_down)
     TEST(test_paho_mosquitto_v5_keeps_a_refused_message),
     TEST(test_paho_mosquitto_v3_keeps_a_refused_message),
     TEST(test_paho_mosquitto_restart_is_survived),

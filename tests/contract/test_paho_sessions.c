@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Paho and mosquitto: last wills, and client ids that the broker gives. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "paho_rig.h"
+#include "paho_test.h"
 
 static const char *const gone[] = {"gw/gone"};
 
 /* ---- wills --------------------------------------------------------------- */
-
-static struct rig *begin(void **state)
-{
-    struct rig *rig = rig_new(broker_start_mosquitto(NULL));
-    *state = rig;
-    return rig;
-}
 
 /* Somebody who hears the wills of the others at this broker. */
 static struct rig *listen_to(struct rig *rig)
@@ -44,7 +29,7 @@ static void set_will(struct rig *rig)
 
 static void test_paho_will_is_sent_when_we_hang_up(void **state)
 {
-    struct rig *rig = begin(state);
+    struct rig *rig = rig_mosquitto(state, NULL);
     struct rig *listener = listen_to(rig);
     set_will(rig);
     rig_up(rig);
@@ -56,7 +41,7 @@ static void test_paho_will_is_sent_when_we_hang_up(void **state)
 
 static void test_paho_will_v3_is_sent_when_we_hang_up(void **state)
 {
-    struct rig *rig = begin(state);
+    struct rig *rig = rig_mosquitto(state, NULL);
     struct rig *listener = listen_to(rig);
     set_will(rig);
     rig->config.mqtt_version = 4;
@@ -71,7 +56,7 @@ static void test_paho_will_is_not_sent_after_a_farewell(void **state)
 {
     struct postbag_frame f = {
         .topic = gone[0], .payload = "no", .payload_len = 2};
-    struct rig *rig = begin(state);
+    struct rig *rig = rig_mosquitto(state, NULL);
     struct rig *listener = listen_to(rig);
     set_will(rig);
     rig_up(rig);
@@ -105,7 +90,7 @@ static void test_paho_will_is_taken_back_by_a_reconnect(void **state)
 {
     struct postbag_frame f = {
         .topic = gone[0], .payload = "no", .payload_len = 2};
-    struct rig *rig = begin(state);
+    struct rig *rig = rig_mosquitto(state, NULL);
     struct rig *listener = listen_to(rig);
     set_will(rig);
     rig->config.will_delay_s = 60;
@@ -122,7 +107,7 @@ static void test_paho_will_is_taken_back_by_a_reconnect(void **state)
 
 static void test_paho_will_retained_waits_for_who_comes_late(void **state)
 {
-    struct rig *rig = begin(state);
+    struct rig *rig = rig_mosquitto(state, NULL);
     struct rig *listener;
     set_will(rig);
     rig->config.will_retain = 1;
@@ -140,7 +125,7 @@ static void test_paho_assigned_id_keeps_its_session(void **state)
 {
     struct postbag_frame f = {
         .topic = gone[0], .payload = "x", .payload_len = 1};
-    struct rig *rig = begin(state);
+    struct rig *rig = rig_mosquitto(state, NULL);
     struct rig *other = listen_to(rig);
     rig->config.client_id = NULL;
     rig->connect.session_expiry_s = 60;
@@ -239,7 +224,6 @@ static void test_paho_assigned_id_is_for_the_server_that_gave_it(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_teardown(name, rig_tear_down)
     TEST(test_paho_will_is_sent_when_we_hang_up),
     TEST(test_paho_will_v3_is_sent_when_we_hang_up),
     TEST(test_paho_will_is_not_sent_after_a_farewell),

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Whom port/paho trusts: chains, names, dates, protocols, shared keys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include <openssl/ssl.h>
 #include <time.h>
 
-#include <cmocka.h>
-#include <openssl/ssl.h>
-
+#include "paho_test.h"
 #include "tls_rig.h"
 
 static const struct broker_options plain = {.tls = 1};
@@ -427,7 +420,6 @@ static void test_tls_port_where_nobody_listens_is_not_blamed_on_tls(
 }
 
 static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_teardown(name, rig_tear_down)
     TEST(test_tls_right_host_is_up),
     TEST(test_tls_wrong_host_is_refused_and_both_are_named),
     TEST(test_tls_wrong_host_text_lists_all_names),

@@ -64,6 +64,7 @@ class Kill(rig.Case):
             time.sleep(min(0.01, max(0, end - time.monotonic())))
         self.assertTrue(firmware.is_running(), firmware.err()[-2000:])
         firmware.kill()
+        self.verify()
 
     def settle(self, broker, cloud, sub):
         """A life without a kill, until all that is left is done."""

@@ -88,7 +88,7 @@ class Refusals(rig.Case):
             lines=("allow_anonymous false", f"password_file {users}"))
         wrong = self.gateway(broker.uri(), "username=gw", "password=wr0ng",
                              name="wrong")
-        wrong.wait_err("refused the connection: 0x87 (Not authorized)", 2)
+        wrong.wait_err("refused the connection: 0x87 (not authorized)", 2)
         self.assertNotIn("wr0ng", wrong.err())
         self.assertEqual(wrong.end(), 0)
         right = self.gateway(broker.uri(), "username=gw", "password=right",

@@ -2,6 +2,7 @@
 """The wall clock jumps to 1970 and on by a day, again and again, while the
 relay waits to try again: nothing waits longer than the cap.  And it is set at
 last, on a device that starts in the past."""
+import datetime
 import glob
 import os
 import re
@@ -58,9 +59,9 @@ class Clock(rig.Case):
                     "FAKETIME_NO_CACHE": "1",
                     "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
-    def relay(self, uri, *words):
+    def relay(self, uri, *words, **more):
         """Its clock is ours to set."""
-        relay = self.gateway(uri, *words, env=self.env)
+        relay = self.gateway(uri, *words, env=self.env, **more)
         # killed, it would leave the library's files in /dev/shm
         self.addCleanup(relay.end)
         return relay
@@ -163,9 +164,47 @@ class Clock(rig.Case):
         self.assertRegex(gateway.err(),
                          "the broker's certificate expires in [12] days")
 
+    def put_in_1970(self, uri, count, name):
+        """By a gateway's writer; the moments before and after."""
+        self.set_clock("-20780d")
+        before = time.time()
+        gateway = self.relay(uri, f"work={count}", name=name)
+        gateway.wait_out("worked")
+        return gateway, before, time.time()
+
+    def test_time_of_what_was_put_in_1970_is_put_right_or_left_out(self):
+        broker = self.broker()
+        sub = self.subscriber(broker)
+        gateway, _, _ = self.put_in_1970(broker.uri(), 1, "first")
+        sub.wait_payload("1")
+        own = self.database()
+        own.wait_settled()
+        gateway.end()
+        nowhere = f"tcp://127.0.0.1:{rig.free_port()}"
+        gateway, before, after = self.put_in_1970(nowhere, 2, "second")
+        gateway.end()
+        self.assertLess(own.value("SELECT max(created_ms) FROM outbox"), 1e12)
+        own.run("INSERT INTO outbox(topic, payload, created_ms)"
+                " VALUES ('t', 'plain', 1000)")
+        rig.wait_for(lambda: time.time() > after + 1,
+                     "the time of the send is none of the put")
+        self.set_clock("+0d")
+        self.relay(broker.uri(), name="third")
+        sub.wait_payload("plain")
+        times = [message.property("time") for message in sub.messages()]
+        self.assertEqual([times[0], times[3]], [None, None])
+        self.assertEqual([message.property("timequality")
+                          for message in sub.messages()],
+                         ["unset", None, None, "unset"])
+        for text in times[1:3]:
+            put_at = datetime.datetime.fromisoformat(
+                text.replace("Z", "+00:00")).timestamp()
+            self.assertTrue(before - 0.5 < put_at < after + 0.5,
+                            (before, put_at, after))
+
 
 if __name__ == "__main__":
-    rig.need("mosquitto", "openssl")
+    rig.need("mosquitto", "mosquitto_sub", "openssl", "stdbuf")
     if LIBRARY is None:
         print("skipped: not installed: faketime")
         sys.exit(77)

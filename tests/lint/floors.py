@@ -13,9 +13,17 @@ BASE = ["mem", "error", "utf8", "row", "drop_sql"]
 
 # file: other headers of its own floor that it may include
 SAME_FLOOR = {
+    "admin_care": ["admin"],
+    "admin_dest": ["admin"],
+    "chooser": ["lane"],
     "db_codes": ["db"],
+    "dest_store": ["schema", "profile_store"],
+    "detach": ["lease"],
     "handling": ["writer"],
+    "held_store": ["lost_store"],
+    "discard_store": ["held_store"],
     "db_open": ["db"],
+    "replay_store": ["requeue_store"],
     "envelope_json": ["envelope"],
     "db_wal": ["db"],
     "limit_store": ["coalesce_store"],
@@ -24,6 +32,7 @@ SAME_FLOOR = {
     "sender": ["lease"],
     "sender_coalesce": ["sender"],
     "sender_fill": ["sender"],
+    "sender_send": ["sender"],
     "sender_settle": ["sender"],
     "sender_suspect": ["sender"],
     "worker": ["writer", "handling"],
@@ -38,7 +47,7 @@ SQLITE_HEADER = ["src/db.c", "src/db_codes.c", "src/db_open.c", "src/db_wal.c"]
 SQLITE_CODES = SQLITE_HEADER
 
 # Which file calls a transport's send, on the engine's thread.
-SENDER = "src/sender_fill.c"
+SENDER = "src/sender_send.c"
 
 # Which files may call the allocator.
 ALLOCATOR = ["src/mem.c"]

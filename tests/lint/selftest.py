@@ -76,7 +76,7 @@ BAD = {
         [("port/paho/send.c", 2), ("port/paho/send.c", 3),
          ("port/paho/paho.c", 1)]),
     "one_sender": (
-        {"src/sender_fill.c": "int a = t->ops->send(t, f, 1);\n",
+        {"src/sender_send.c": "int a = t->ops->send(t, f, 1);\n",
          "src/worker.c": "int a = x->sends(1);\n"
                          "int b = t->ops->send(t, f, 1);\n",
          "tests/x.c": "int c = t->ops->send(t, f, 1);\n"},

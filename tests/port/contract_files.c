@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The contract of lock_file, replace_file and storage_check. */
+/* The contract of lock_file, replace_file, read_file, machine_id, file_id and
+ * storage_check. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -243,6 +244,87 @@ static void test_replace_while_read_shows_all_or_nothing(void **state)
     assert_int_equal(count_entries(*state), 1);
 }
 
+/* ---- read_file, machine_id, file_id -------------------------------------- */
+
+static void test_read_what_was_replaced(void **state)
+{
+    const char *path = in_folder(*state, "note");
+    char buf[8];
+    size_t len = 9;
+
+    if (port->read_file == NULL)
+        skip();
+    assert_int_equal(port->read_file(port->ctx, path, buf, sizeof(buf), &len),
+        POSTBAG_ENOTFOUND);
+    assert_int_equal(replace(path, "12345"), POSTBAG_OK);
+    assert_int_equal(
+        port->read_file(port->ctx, path, buf, sizeof(buf), &len), POSTBAG_OK);
+    assert_int_equal(len, 5);
+    assert_memory_equal(buf, "12345", 5);
+    assert_int_equal(replace(path, "123456789"), POSTBAG_OK);
+    assert_int_equal(
+        port->read_file(port->ctx, path, buf, sizeof(buf), &len), POSTBAG_OK);
+    assert_int_equal(len, sizeof(buf));
+    assert_int_equal(replace(path, ""), POSTBAG_OK);
+    assert_int_equal(
+        port->read_file(port->ctx, path, buf, sizeof(buf), &len), POSTBAG_OK);
+    assert_int_equal(len, 0);
+}
+
+static void test_read_a_folder_is_an_error(void **state)
+{
+    char buf[8];
+    size_t len = 9;
+
+    if (port->read_file == NULL)
+        skip();
+    assert_int_equal(port->read_file(port->ctx, in_folder(*state, "."), buf,
+                         sizeof(buf), &len),
+        POSTBAG_EIO);
+}
+
+static void test_file_id_lasts_and_a_copy_has_another(void **state)
+{
+    char path[256];
+    char other[256];
+    uint64_t first = 0;
+    uint64_t second = 0;
+
+    if (port->file_id == NULL)
+        skip();
+    (void)snprintf(path, sizeof(path), "%s", in_folder(*state, "one"));
+    (void)snprintf(other, sizeof(other), "%s", in_folder(*state, "two"));
+    assert_int_equal(port->file_id(port->ctx, path, &first), POSTBAG_ENOTFOUND);
+    write_file(path, "x");
+    write_file(other, "x");
+    assert_int_equal(port->file_id(port->ctx, path, &first), POSTBAG_OK);
+    assert_int_equal(port->file_id(port->ctx, other, &second), POSTBAG_OK);
+    assert_true(first != 0 && first != second);
+    write_file(path, "changed");
+    assert_int_equal(port->file_id(port->ctx, path, &second), POSTBAG_OK);
+    assert_true(first == second);
+    assert_int_equal(rename(path, other), 0);
+    assert_int_equal(port->file_id(port->ctx, other, &second), POSTBAG_OK);
+    assert_true(first == second);
+}
+
+static void test_machine_id_lasts(void **state)
+{
+    uint8_t first[16];
+    uint8_t second[16];
+    int err;
+
+    (void)state;
+    if (port->machine_id == NULL)
+        skip();
+    err = port->machine_id(port->ctx, first);
+    assert_true(err == POSTBAG_OK || err == POSTBAG_ENOTFOUND);
+    if (err != POSTBAG_OK)
+        return;
+    assert_int_equal(port->machine_id(port->ctx, second), POSTBAG_OK);
+    assert_memory_equal(first, second, sizeof(first));
+}
+
 /* ---- storage_check ------------------------------------------------------ */
 
 static void test_storage_local_folder_is_fine(void **state)
@@ -276,6 +358,10 @@ int run_file_contract(void)
         TEST_IN_FOLDER(test_replace_two_folders_missing_is_an_error),
         TEST_IN_FOLDER(test_replace_path_is_a_folder_leaves_nothing_behind),
         TEST_IN_FOLDER(test_replace_while_read_shows_all_or_nothing),
+        TEST_IN_FOLDER(test_read_what_was_replaced),
+        TEST_IN_FOLDER(test_read_a_folder_is_an_error),
+        TEST_IN_FOLDER(test_file_id_lasts_and_a_copy_has_another),
+        cmocka_unit_test(test_machine_id_lasts),
         TEST_IN_FOLDER(test_storage_local_folder_is_fine),
         TEST_IN_FOLDER(test_storage_folder_missing_is_another_error),
     };

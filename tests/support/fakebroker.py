@@ -28,10 +28,12 @@ Settings, at the start or later by a line "set key=value" on standard input
   cuttopic=TOPIC    reset the connection at a PUBLISH to it, unacknowledged
   halfpacket=N      at its Nth PUBLISH send a part of the PUBACK and close
   cutwithin=N       reset when N bytes of a PUBLISH longer than that have come
+  maxrate=N         reset at a PUBLISH that makes more than N in a second
   discafter=N:RC    send DISCONNECT with RC at its Nth PUBLISH (MQTT 5)
   words=TEXT        Reason String of a DISCONNECT, of one word
   subrefuse=RC      answer SUBSCRIBE with this code
   subsilent=FILTER  never answer SUBSCRIBE of this filter
+  times=1           log at=SECONDS at the end of each PUBLISH
 
 At the start only, TLS with files beside LOG:
 
@@ -56,6 +58,7 @@ PUBLISH of the connection have no PUBACK yet, that one included; crc is that
 of the payload; at is the monotonic clock in seconds.
 """
 import asyncio
+import collections
 import os
 import random
 import socket
@@ -326,13 +329,15 @@ class Connection:
         mid = r.number(2) if flags & 6 else 0
         given = r.properties() if self.version == 5 else []
         payload = r.rest()
+        at = [f"at={time.monotonic():.6f}"] if self.setting("times") else []
         self.inflight.add(mid)
         self.log(f"< PUBLISH mid={mid} inflight={len(self.inflight)}",
                  f"crc={zlib.crc32(payload):08x} qos={flags >> 1 & 3}",
                  f"dup={flags >> 3 & 1} retain={flags & 1} topic={topic}",
                  f"len={len(payload)} payload={payload[:40]!r}",
-                 *(f"{code:#04x}={value!r}" for code, value in given))
-        if self.is_nth("cutafter") or topic == self.setting("cuttopic"):
+                 *(f"{code:#04x}={value!r}" for code, value in given), *at)
+        if (self.is_nth("cutafter") or topic == self.setting("cuttopic")
+                or self.broker.is_too_fast()):
             self.reset()
             return
         if self.is_nth("halfpacket"):
@@ -422,9 +427,30 @@ class Broker:
         self.file, self.settings = log, settings
         self.sessions, self.connections, self.publishes = {}, [], 0
         self.random = random.Random(1)
+        self.arrivals, self.blind_until = collections.deque(), 0
 
     def log(self, *words):
         print(*words, file=self.file, flush=True)
+
+    def is_too_fast(self):
+        """More than maxrate in the last second, this one included."""
+        most, now = self.settings.get("maxrate"), time.monotonic()
+        if not most or now < self.blind_until:
+            self.arrivals.clear()
+            return False
+        self.arrivals.append(now)
+        while self.arrivals[0] <= now - 1:
+            self.arrivals.popleft()
+        return len(self.arrivals) > int(most)
+
+    async def watch_own_delays(self):
+        """Who was held up himself finds all at once what came meanwhile."""
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.02)
+            if time.monotonic() - before > 0.1:
+                self.log("held up itself")
+                self.blind_until = time.monotonic() + 1
 
     async def accept(self, reader, writer):
         writer.get_extra_info("socket").setsockopt(
@@ -489,10 +515,12 @@ class Broker:
         print("port", server.sockets[0].getsockname()[1], flush=True)
         lines = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
+        own = loop.create_task(self.watch_own_delays())
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
         while line := (await lines.readline()).decode().strip():
             self.command(line)
+        own.cancel()
 
 
 def main():

@@ -69,6 +69,24 @@ void relay_open(struct relay *r)
     r->is_open = 1;
 }
 
+int relay_cannot_open(struct relay *r, struct postbag_fault *why)
+{
+    unsigned destroyed = 0;
+    int err;
+
+    r->out->destroyed = &destroyed;
+    assert_int_equal(
+        postbag__config_copy(&r->config, &r->options, NULL), POSTBAG_OK);
+    err = postbag__engine_open(&r->e, &r->config, &r->consumers, why);
+    assert_int_not_equal(err, POSTBAG_OK);
+    assert_int_equal(destroyed, 1);
+    assert_int_equal(why->code, err);
+    postbag__config_free(&r->config);
+    r->out = fake_transport_new();
+    r->options.transport = &r->out->base;
+    return err;
+}
+
 void relay_close(struct relay *r)
 {
     postbag__engine_shut(&r->e);

@@ -208,12 +208,40 @@ static int storage_check(void *ctx, const char *path)
                              : err;
 }
 
+static int read_file(
+    void *ctx, const char *path, void *buf, size_t size, size_t *len_out)
+{
+    int err = note(ctx, SIM_READ_FILE);
+
+    return err == POSTBAG_OK
+               ? postbag_linux_port()->read_file(NULL, path, buf, size, len_out)
+               : err;
+}
+
+static int machine_id(void *ctx, uint8_t out[16])
+{
+    struct sim_port *s = ctx;
+
+    memset(out, s->machine, 16);
+    return s->machine == 0 ? POSTBAG_ENOTFOUND : POSTBAG_OK;
+}
+
+static int file_id(void *ctx, const char *path, uint64_t *out)
+{
+    struct sim_port *s = ctx;
+
+    *out = s->file;
+    return s->file != 0 ? POSTBAG_OK
+                        : postbag_linux_port()->file_id(NULL, path, out);
+}
+
 void sim_port_init(struct sim_port *s)
 {
     memset(s, 0, sizeof(*s));
     s->wall_ms = INT64_C(1800000000000);
     s->mono_us = INT64_C(60000000);
     s->boot = 1;
+    s->machine = 1;
     s->seed = 88172645463325252u;
     s->random_byte = -1;
     s->port = (struct postbag_port){
@@ -237,6 +265,9 @@ void sim_port_init(struct sim_port *s)
         .unlock_file = unlock_file,
         .replace_file = replace_file,
         .storage_check = storage_check,
+        .read_file = read_file,
+        .machine_id = machine_id,
+        .file_id = file_id,
     };
 }
 

@@ -23,14 +23,17 @@ enum sim_call {
     SIM_LOCK_FILE,
     SIM_REPLACE_FILE,
     SIM_STORAGE_CHECK,
+    SIM_READ_FILE,
     SIM_CALLS
 };
 
 struct sim_port {
     struct postbag_port port; /* what the code under test gets */
     int64_t wall_ms, mono_us;
-    uint8_t boot;  /* each byte of the boot id */
-    uint64_t seed; /* state of the generator */
+    uint8_t boot;    /* each byte of the boot id */
+    uint8_t machine; /* likewise; 0: it has none */
+    uint64_t file;   /* number of each file; 0: the real one */
+    uint64_t seed;   /* state of the generator */
     /* random bytes are all this instead; -1: from the seed */
     int random_byte;
     int fails[SIM_CALLS];      /* the error to return; 0: work */

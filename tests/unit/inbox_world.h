@@ -26,6 +26,7 @@ struct inbox_world {
     uint8_t boot;
     struct consumers consumers;
     struct shared shared;
+    uint32_t generation; /* of the connection that delivers */
     struct receiver *receiver;
     struct worker *worker;
 };
@@ -68,6 +69,7 @@ static inline struct inbox_world *world_new(void)
     w->wall_ms = INT64_C(1800000000000);
     w->mono_us = INT64_C(60000000);
     w->boot = 1;
+    w->generation = 1;
     w->shared.port = &w->port;
     assert_int_equal(
         w->port.wake_new(w->port.ctx, &w->shared.wake), POSTBAG_OK);
@@ -90,6 +92,7 @@ static inline void world_open_receiver(
         .db_path = w->t.path,
         .port = &w->port,
         .consumers = &w->consumers,
+        .shared = &w->shared,
         .accept_ms = accept_ms,
         .max_rows = max_rows,
         .max_payload = 1000,
@@ -154,7 +157,7 @@ static inline int world_deliver_on(struct inbox_world *w, const char *topic,
         .property_count = key == NULL ? 2 : 3,
     };
 
-    return postbag__receiver_accept(w->receiver, 1, &f);
+    return postbag__receiver_accept(w->receiver, w->generation, &f);
 }
 
 static inline void world_deliver(

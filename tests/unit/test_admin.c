@@ -153,6 +153,9 @@ static void test_admin_looking_admin_changes_nothing(void **state)
     assert_int_equal(postbag_admin_purge(w.a, 0, NULL), POSTBAG_ESTATE);
     assert_int_equal(
         postbag_admin_set_profile(w.a, NULL, "aws"), POSTBAG_ESTATE);
+    assert_int_equal(
+        postbag_admin_dest_add(w.a, "cloud", POSTBAG_FROM_NOW), POSTBAG_ESTATE);
+    assert_int_equal(postbag_admin_dest_remove(w.a, "main"), POSTBAG_ESTATE);
     tear_down(&w);
 }
 

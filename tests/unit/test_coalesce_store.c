@@ -243,21 +243,6 @@ static void test_coalesce_held_row_and_a_newer_one_find_each_other(void **state)
     assert_int_equal(postbag__coalesce_newer_than_held(&store, 1), 1);
 }
 
-static void test_coalesce_losses_of_a_destination_are_one_entry(void **state)
-{
-    const struct lost lost = {.lo = 7, .hi = 9, .n = 2, .bytes = 30};
-    const struct lost before = {.lo = 3, .hi = 3, .n = 1, .bytes = 5};
-
-    (void)state;
-    sql_run(t.app, "INSERT INTO outbox_lost"
-                   " VALUES ('main', 1, 1, 1, 4, 'ttl', 5)");
-    assert_ok(postbag__coalesce_note(&store, &lost, 100));
-    assert_ok(postbag__coalesce_note(&store, &before, 200));
-    assert_string_equal(
-        sql_text(t.app, "SELECT * FROM outbox_lost ORDER BY rowid"),
-        "main|1|1|1|4|ttl|5 main|3|9|3|35|coalesced|200");
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -272,7 +257,6 @@ int main(void)
         TEST(test_coalesce_one_statement_of_many_rows),
         TEST(test_coalesce_newer_row_of_the_log_is_found),
         TEST(test_coalesce_held_row_and_a_newer_one_find_each_other),
-        TEST(test_coalesce_losses_of_a_destination_are_one_entry),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,47 +2,7 @@
 /* A held row leaves for good: it is told of, and the next of its key goes. */
 #include "discard_store.h"
 
-#include "tempdb.h"
-#include "unit.h"
-
-struct world {
-    struct tempdb t;
-    struct db db;
-};
-
-static int set_up(void **state)
-{
-    static struct world w;
-
-    memset(&w, 0, sizeof(w));
-    tempdb_make_outbox(&w.t);
-    sql_run(w.t.app, "UPDATE outbox_cursor SET acked = 9");
-    assert_ok(postbag__db_open(&w.db, w.t.path, DB_WRITE, DB_NORMAL, 0));
-    *state = &w;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct world *w = *state;
-
-    postbag__db_close(&w->db);
-    tempdb_remove(&w->t);
-    return 0;
-}
-
-/* A held row; its id is its seq in each byte.  key "" is none. */
-static void hold(struct world *w, const char *dest, int seq, const char *state,
-    const char *key, int priority)
-{
-    sql_run(w->t.app,
-        "INSERT INTO outbox_held(dest, seq, state, attempts, due_boot, due_ms,"
-        " dead_ms, error, id, topic, payload, key, priority, retain,"
-        " created_ms) VALUES ('%s', %d, '%s', 5, zeroblob(16), 9, 8, 'why',"
-        " CAST(replace(hex(zeroblob(8)), '0', char(%d)) AS BLOB), 't', 'xyz', "
-        "nullif('%s', ''), %d, 0, 1)",
-        dest, seq, state, seq, key, priority);
-}
+#include "held_rows.h"
 
 static int discard(struct world *w, int64_t seq, const struct postbag_id *id)
 {
@@ -52,13 +12,6 @@ static int discard(struct world *w, int64_t seq, const struct postbag_id *id)
     err = postbag__discard(&w->db, "main", seq, id, 77);
     assert_ok(postbag__commit(&w->db));
     return err;
-}
-
-/* "1|retry 2|dead", of destination main. */
-static const char *states(struct world *w)
-{
-    return sql_text(w->t.app, "SELECT seq, state FROM outbox_held"
-                              " WHERE dest = 'main' ORDER BY seq");
 }
 
 static void test_discard_is_told_and_counted(void **state)

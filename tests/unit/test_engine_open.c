@@ -7,25 +7,6 @@
 #include "relay.h"
 #include "unit.h"
 
-/* An open that must fail; its transport is destroyed with it. */
-static int try_open(struct bench *b, struct postbag_fault *why)
-{
-    struct relay *r = &b->r;
-    unsigned destroyed = 0;
-    int err;
-
-    r->out->destroyed = &destroyed;
-    assert_ok(postbag__config_copy(&r->config, &r->options, NULL));
-    err = postbag__engine_open(&r->e, &r->config, &r->consumers, why);
-    assert_int_not_equal(err, POSTBAG_OK);
-    assert_int_equal(destroyed, 1);
-    assert_int_equal(why->code, err);
-    postbag__config_free(&r->config);
-    r->out = fake_transport_new();
-    r->options.transport = &r->out->base;
-    return err;
-}
-
 /* ---- opening ---- */
 
 static void test_engine_open_with_a_failing_port_fails_and_frees(void **state)
@@ -47,7 +28,7 @@ static void test_engine_open_with_a_failing_port_fails_and_frees(void **state)
         struct postbag_fault why = {0};
 
         b->w.sim.fails[all[i].call] = all[i].err;
-        assert_int_equal(try_open(b, &why), all[i].err);
+        assert_int_equal(relay_cannot_open(&b->r, &why), all[i].err);
         assert_int_not_equal(why.text[0], '\0');
         b->w.sim.fails[all[i].call] = 0;
     }
@@ -60,15 +41,15 @@ static void test_engine_open_names_the_option_that_is_wrong(void **state)
     struct postbag_fault why;
 
     b->r.options.envelope = "xml";
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "option envelope is xml");
     b->r.options.envelope = NULL;
     b->r.options.overflow = "drop";
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "option overflow is drop");
     b->r.options.overflow = NULL;
     b->r.options.db_path = "/nowhere/at/all/gw.db";
-    assert_int_equal(try_open(b, &why), POSTBAG_EIO);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EIO);
     assert_has(why.text, "/nowhere/at/all/gw.db");
 }
 
@@ -91,7 +72,7 @@ static void test_engine_open_of_an_unfit_database_is_refused(void **state)
         assert_int_equal(sqlite3_open(other.path, &other.app), SQLITE_OK);
         sql_run(other.app, "%s", all[i].sql);
         b->r.options.db_path = other.path;
-        assert_int_equal(try_open(b, &why), all[i].err);
+        assert_int_equal(relay_cannot_open(&b->r, &why), all[i].err);
         tempdb_remove(&other);
     }
 }
@@ -139,11 +120,21 @@ static void test_engine_open_sets_the_limits_of_its_options(void **state)
     sql_run(b->w.t.app, put);
 }
 
+/* The first open remembers where the database is. */
+static void open_once(struct bench *b)
+{
+    relay_open(&b->r);
+    relay_kill(&b->r);
+    relay_init(&b->r, &b->w);
+}
+
 static void test_engine_open_again_writes_nothing(void **state)
 {
     struct bench *b = *state;
-    int64_t before = sql_get(b->w.t.app, "PRAGMA data_version");
+    int64_t before;
 
+    open_once(b);
+    before = sql_get(b->w.t.app, "PRAGMA data_version");
     relay_open(&b->r);
     relay_kill(&b->r);
     assert_int_equal(sql_get(b->w.t.app, "PRAGMA data_version"), before);
@@ -155,26 +146,55 @@ static void test_engine_open_beside_a_long_transaction_does_not_wait(
 {
     struct bench *b = *state;
 
+    open_once(b);
     sql_run(b->w.t.app, "BEGIN IMMEDIATE");
     relay_open(&b->r);
     relay_kill(&b->r);
     sql_run(b->w.t.app, "COMMIT");
 }
 
-static void test_engine_open_adds_its_destination(void **state)
+static void test_engine_open_of_an_unknown_destination_is_refused(void **state)
 {
     struct bench *b = *state;
-    struct relay *r;
+    struct postbag_fault why;
 
-    relay_put(&b->r, "t", 2);
-    b->r.options.dest = "cloud";
-    r = bench_up(b);
+    b->r.options.dest = "cluod";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_ENOTFOUND);
+    assert_has(why.text, "no destination cluod: add it (postbag dest add)");
+    b->r.options.dest_from = "today";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "option dest_from is today");
+    b->r.options.dest_from = "now";
+    b->r.options.dest = "a/b";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "name is \"a/b\"");
     assert_int_equal(
-        sql_get(b->w.t.app,
-            "SELECT count(*) FROM outbox_cursor WHERE dest = 'cloud'"),
-        4);
+        sql_get(b->w.t.app, "SELECT count(*) FROM outbox_dest"), 1);
+}
+
+/* What a relay sends that adds its destination after t1 and t2 were put. */
+static void assert_sends(struct bench *b, const char *from, const char *topics)
+{
+    struct relay *r = &b->r;
+
+    relay_put(r, "t", 2);
+    r->options.dest = "cloud";
+    r->options.dest_from = from;
+    (void)bench_up(b);
+    relay_put(r, "u", 1);
     relay_run_ms(r, 10);
-    assert_string_equal(fake_topics(r->out, 0), "t1 t2");
+    assert_string_equal(fake_topics(r->out, 0), topics);
+    assert_has(r->log, "destination cloud is new");
+}
+
+static void test_engine_open_adds_a_destination_from_oldest(void **state)
+{
+    assert_sends(*state, "oldest", "t1 t2 u1");
+}
+
+static void test_engine_open_adds_a_destination_from_now(void **state)
+{
+    assert_sends(*state, "now", "u1");
 }
 
 /* ---- events ---- */
@@ -228,7 +248,9 @@ int main(void)
         BENCH(test_engine_open_sets_the_limits_of_its_options),
         BENCH(test_engine_open_again_writes_nothing),
         BENCH(test_engine_open_beside_a_long_transaction_does_not_wait),
-        BENCH(test_engine_open_adds_its_destination),
+        BENCH(test_engine_open_of_an_unknown_destination_is_refused),
+        BENCH(test_engine_open_adds_a_destination_from_oldest),
+        BENCH(test_engine_open_adds_a_destination_from_now),
         BENCH(test_engine_events_wake_the_thread),
         BENCH(test_engine_told_of_too_many_settled_sends_says_so),
         BENCH(test_engine_takes_no_message_on_the_outbound_link),

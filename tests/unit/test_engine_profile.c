@@ -7,25 +7,6 @@
 #include "relay.h"
 #include "unit.h"
 
-/* An open that must fail; its transport is destroyed with it. */
-static int try_open(struct bench *b, struct postbag_fault *why)
-{
-    struct relay *r = &b->r;
-    unsigned destroyed = 0;
-    int err;
-
-    r->out->destroyed = &destroyed;
-    assert_ok(postbag__config_copy(&r->config, &r->options, NULL));
-    err = postbag__engine_open(&r->e, &r->config, &r->consumers, why);
-    assert_int_not_equal(err, POSTBAG_OK);
-    assert_int_equal(destroyed, 1);
-    assert_int_equal(why->code, err);
-    postbag__config_free(&r->config);
-    r->out = fake_transport_new();
-    r->options.transport = &r->out->base;
-    return err;
-}
-
 /* The engine took the last transport with it. */
 static void close_for_another(struct bench *b)
 {
@@ -47,7 +28,7 @@ static void test_engine_profile_unknown_lists_those_there_are(void **state)
 
     b->r.options.profile = "azure";
     b->r.options.dest = "new";
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "no profile azure; there are any, aws, iothub,");
     assert_int_equal(tables(b), before);
     assert_int_equal(
@@ -62,7 +43,7 @@ static void test_engine_profile_window_above_the_profile_is_refused(
 
     b->r.options.profile = "aws";
     b->r.options.window = 101;
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "option window is 101; profile aws: at most 100");
     b->r.options.window = 100;
     (void)bench_up(b);
@@ -97,7 +78,7 @@ static void test_engine_profile_commands_on_one_connection_are_refused(
     inbound->destroyed = &destroyed;
     b->r.options.profile = "iothub";
     b->r.options.inbound = &inbound->base;
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "profile iothub: one connection per device");
     assert_int_equal(destroyed, 1);
     b->r.options.inbound = NULL;
@@ -112,11 +93,11 @@ static void test_engine_profile_asks_each_transport(void **state)
 
     b->r.out->check_err = POSTBAG_EINVAL;
     b->r.options.profile = "aws";
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_string_equal(why.text, "the script says no to aws");
     inbound->check_err = POSTBAG_EINVAL;
     b->r.options.inbound = &inbound->base;
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_string_equal(why.text, "the script says no to aws");
     b->r.options.inbound = NULL;
     assert_int_equal(
@@ -156,7 +137,7 @@ static void test_engine_profile_without_a_profile_obeys_the_stored_one(
         "INSERT INTO outbox(topic, payload) VALUES ('1/2/3/4/5/6/7/8/9', '')");
     close_for_another(b);
     b->r.options.window = 101;
-    assert_int_equal(try_open(b, &why), POSTBAG_EINVAL);
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "profile aws");
     b->r.options.profile = "any";
     relay_open(&b->r);

@@ -59,6 +59,24 @@ static void test_envelope_v5_least_row_has_the_required_attributes(void **state)
     assert_int_equal(p->f.is_text, 1);
 }
 
+static void test_envelope_v5_replay_says_so(void **state)
+{
+    struct press *p = *state;
+
+    press_ok(p, ENVELOPE_CLOUDEVENTS, 5, "topic, payload", "'t', ''");
+    assert_null(strstr(properties(p), "replay="));
+    p->row.is_replay = 1;
+    assert_ok(postbag__envelope_build(&p->e, &p->row, 5, &p->now, &p->f));
+    assert_int_equal(strncmp(properties(p), "replay=true " ATTRIBUTES,
+                         sizeof("replay=true " ATTRIBUTES) - 1),
+        0);
+    press_ok(p, ENVELOPE_MINIMAL, 5, "topic, payload", "'t', ''");
+    p->row.is_replay = 1;
+    assert_ok(postbag__envelope_build(&p->e, &p->row, 5, &p->now, &p->f));
+    assert_string_equal(
+        properties(p), "replay=true id=00112233-4455-4677-8899-aabbccddeeff");
+}
+
 static void test_envelope_v5_time_of_the_headers_replaces_ours(void **state)
 {
     struct press *p = *state;
@@ -73,6 +91,49 @@ static void test_envelope_v5_time_of_the_headers_replaces_ours(void **state)
     /* the next row has none */
     press_ok(p, ENVELOPE_CLOUDEVENTS, 5, "topic, payload", "'t', ''");
     assert_has(properties(p), " time=2027-01-15T08:00:00.125Z ");
+}
+
+/* A row from before the clock was set, in boot 7; the clocks say so now. */
+static const char *time_of_old_row(
+    struct press *p, int boot, int64_t wall_ms, const char *headers)
+{
+    static char out[100];
+    const char *at;
+
+    press_ok(p, ENVELOPE_CLOUDEVENTS, 5, "topic, payload, headers", headers);
+    p->row.created_ms = 5000;
+    p->row.mono_ms = 5000;
+    memset(p->row.boot, 7, sizeof(p->row.boot));
+    memset(p->now.boot, boot, sizeof(p->now.boot));
+    p->now.mono_ms = 65000;
+    p->now.wall_ms = wall_ms;
+    assert_ok(postbag__envelope_build(&p->e, &p->row, 5, &p->now, &p->f));
+    at = strstr(properties(p), "time");
+    (void)snprintf(out, sizeof(out), "%.*s", (int)strcspn(at, " "), at);
+    return out;
+}
+
+static void test_envelope_v5_time_before_the_clock_was_set(void **state)
+{
+    static const int64_t today_ms = INT64_C(1800000060125);
+    struct press *p = *state;
+
+    assert_string_equal(time_of_old_row(p, 7, today_ms, "'t', '', NULL"),
+        "time=2027-01-15T08:00:00.125Z");
+    assert_null(strstr(properties(p), "timequality"));
+    assert_string_equal(
+        time_of_old_row(p, 7, 65000, "'t', '', NULL"), "timequality=unset");
+    assert_null(strstr(properties(p), "time="));
+    assert_string_equal(
+        time_of_old_row(p, 8, today_ms, "'t', '', NULL"), "timequality=unset");
+    assert_string_equal(
+        time_of_old_row(p, 8, today_ms, "'t', '', '{\"time\":\"mine\"}'"),
+        "time=mine");
+    assert_null(strstr(properties(p), "timequality"));
+    assert_string_equal(
+        time_of_old_row(p, 8, today_ms, "'t', '', '{\"timequality\":\"bad\"}'"),
+        "timequality=bad");
+    assert_null(strstr(properties(p), "unset"));
 }
 
 static void test_envelope_v5_response_and_correlation_are_mqtts_own(
@@ -338,7 +399,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PRESS(test_envelope_v5_attributes_are_user_properties),
         PRESS(test_envelope_v5_least_row_has_the_required_attributes),
+        PRESS(test_envelope_v5_replay_says_so),
         PRESS(test_envelope_v5_time_of_the_headers_replaces_ours),
+        PRESS(test_envelope_v5_time_before_the_clock_was_set),
         PRESS(test_envelope_v5_response_and_correlation_are_mqtts_own),
         PRESS(test_envelope_v5_baggage_stays_here),
         PRESS(test_envelope_minimal_has_the_id_only),

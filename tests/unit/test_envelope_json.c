@@ -68,6 +68,17 @@ static void test_envelope_v4_key_version_is_there(void **state)
     assert_string_equal(json(p, "$.keyversion"), "none");
 }
 
+static void test_envelope_v4_replay_says_so(void **state)
+{
+    struct press *p = *state;
+
+    press_ok(p, ENVELOPE_CLOUDEVENTS, 4, "topic, payload", "'t', ''");
+    assert_string_equal(json(p, "$.replay"), "none");
+    p->row.is_replay = 1;
+    assert_ok(postbag__envelope_build(&p->e, &p->row, 4, &p->now, &p->f));
+    assert_string_equal(json(p, "$.replay"), "true 1");
+}
+
 static void test_envelope_v4_time_of_the_headers_replaces_ours(void **state)
 {
     struct press *p = *state;
@@ -127,6 +138,41 @@ static void test_envelope_v4_ttl_becomes_a_date(void **state)
     p->row.created_ms = 60000;
     assert_ok(postbag__envelope_build(&p->e, &p->row, 4, &p->now, &p->f));
     assert_string_equal(json(p, "$.expirytime"), "none");
+}
+
+/* In boot 7, a minute ago. */
+static void press_old_row(struct press *p, const char *headers)
+{
+    press_ok(
+        p, ENVELOPE_CLOUDEVENTS, 4, "topic, payload, ttl_ms, headers", headers);
+    p->row.created_ms = 5000;
+    p->row.mono_ms = 5000;
+    memset(p->row.boot, 7, sizeof(p->row.boot));
+    p->now.mono_ms = 65000;
+    assert_ok(postbag__envelope_build(&p->e, &p->row, 4, &p->now, &p->f));
+}
+
+static void test_envelope_v4_time_before_the_clock_was_set(void **state)
+{
+    struct press *p = *state;
+
+    memset(p->now.boot, 7, sizeof(p->now.boot));
+    p->now.wall_ms = INT64_C(1800000060125);
+    press_old_row(p, "'t', '', 30000, NULL");
+    assert_string_equal(json(p, "$.time"), "text 2027-01-15T08:00:00.125Z");
+    assert_string_equal(
+        json(p, "$.expirytime"), "text 2027-01-15T08:00:30.125Z");
+    assert_string_equal(json(p, "$.timequality"), "none");
+    p->now.wall_ms = 65000;
+    press_old_row(p, "'t', '', 30000, NULL");
+    assert_string_equal(json(p, "$.time"), "none");
+    assert_string_equal(json(p, "$.expirytime"), "none");
+    assert_string_equal(json(p, "$.timequality"), "text unset");
+    press_old_row(p, "'t', '', 30000, '{\"time\":\"mine\"}'");
+    assert_string_equal(json(p, "$.time"), "text mine");
+    assert_string_equal(json(p, "$.timequality"), "none");
+    press_old_row(p, "'t', '', 30000, '{\"timequality\":\"bad\"}'");
+    assert_string_equal(json(p, "$.timequality"), "text bad");
 }
 
 /* What a consumer makes of the payload, with and without a content type. */
@@ -317,9 +363,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PRESS(test_envelope_v4_is_a_structured_cloud_event),
         PRESS(test_envelope_v4_key_version_is_there),
+        PRESS(test_envelope_v4_replay_says_so),
         PRESS(test_envelope_v4_time_of_the_headers_replaces_ours),
         PRESS(test_envelope_v4_response_and_correlation_are_attributes),
         PRESS(test_envelope_v4_ttl_becomes_a_date),
+        PRESS(test_envelope_v4_time_before_the_clock_was_set),
         PRESS(test_envelope_v4_payload_comes_back_as_it_was),
         PRESS(test_envelope_v4_json_keeps_its_tokens),
         PRESS(test_envelope_v4_large_binary_payload_is_whole),

@@ -10,6 +10,7 @@
 struct shelf {
     struct tempdb t;
     struct db db;
+    struct lost_store lost;
     struct held_store h;
     struct arena arena;
     struct row row;
@@ -37,7 +38,8 @@ static int set_up(void **state)
                       " ('3', 'p3', 'b', 0), ('4', 'p4', 'a', 1),"
                       " ('5', 'p5', NULL, 0), ('6', 'p6', 'a', 0)");
     assert_ok(postbag__db_open(&s->db, s->t.path, DB_WRITE, DB_NORMAL, 0));
-    assert_ok(postbag__held_open(&s->h, &s->db, "main"));
+    assert_ok(postbag__lost_open(&s->lost, &s->db, "main"));
+    assert_ok(postbag__held_open(&s->h, &s->db, &s->lost));
     *state = s;
     return 0;
 }
@@ -48,6 +50,7 @@ static int tear_down(void **state)
 
     postbag__arena_free(&s->arena);
     postbag__held_close(&s->h);
+    postbag__lost_close(&s->lost);
     postbag__db_close(&s->db);
     tempdb_remove(&s->t);
     free(s);
@@ -71,20 +74,20 @@ static const char *states(struct shelf *s)
         s->t.app, "SELECT seq, state, attempts FROM outbox_held ORDER BY seq");
 }
 
-/* seqs that are due, in the order in which they come */
+/* seqs that are due, in the order of their time */
 static const char *due_at(struct shelf *s, const struct due *now)
 {
     static char out[100];
     size_t used = 0;
-    int64_t after = 0;
+    int64_t skip = 0;
     int err;
 
     out[0] = '\0';
     while ((err = postbag__held_due(
-                &s->h, after, now, &s->arena, &s->row, &s->attempts)) == 1) {
-        after = s->row.seq;
+                &s->h, 0, skip, now, &s->arena, &s->row, &s->attempts)) == 1) {
+        skip++;
         used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%d",
-            used == 0 ? "" : " ", (int)after);
+            used == 0 ? "" : " ", (int)s->row.seq);
     }
     assert_ok(err);
     return out;
@@ -126,11 +129,69 @@ static void test_held_stats_count_what_is_still_to_be_sent(void **state)
     assert_int_equal(stats.newest, 0);
     assert_int_equal(stats.live, 0);
     hold(s, 1, "retry", 500);
-    hold(s, 2, "behind", 0);
+    hold(s, 4, "behind", 0);
     hold(s, 5, "dead", 0);
     assert_ok(postbag__held_stats(&s->h, &stats));
     assert_int_equal(stats.newest, 5);
     assert_int_equal(stats.live, 2);
+    assert_int_equal(stats.live_bytes, 6);
+    assert_int_equal(stats.dead, 1);
+    assert_int_equal(stats.dead_bytes, 3);
+}
+
+static const char *counted(struct shelf *s)
+{
+    return sql_text(s->t.app,
+        "SELECT held_rows, held_bytes, dead_rows, dead_bytes FROM outbox_cursor"
+        " WHERE lane < 2 ORDER BY lane");
+}
+
+/* Beside the cursor, whoever changes what is held. */
+static void test_held_rows_and_bytes_are_counted_by_lane(void **state)
+{
+    struct shelf *s = *state;
+
+    sql_run(s->t.app, "INSERT INTO outbox(topic, payload, priority)"
+                      " VALUES ('\u00e9', '\u00e9\u00e9', 1)");
+    hold(s, 1, "retry", 500);
+    hold(s, 7, "behind", 0);
+    hold(s, 7, "behind", 0);
+    assert_string_equal(counted(s), "1|3|0|0 1|6|0|0");
+    sql_run(s->t.app, "UPDATE outbox_held SET state = 'dead' WHERE seq = 7");
+    assert_string_equal(counted(s), "1|3|0|0 0|0|1|6");
+    sql_run(s->t.app, "UPDATE outbox_held SET state = 'suspect' WHERE seq = 1");
+    sql_run(s->t.app, "UPDATE outbox_held SET state = 'retry' WHERE seq = 7");
+    assert_string_equal(counted(s), "1|3|0|0 1|6|0|0");
+    sql_run(s->t.app, "DELETE FROM outbox_held");
+    assert_string_equal(counted(s), "0|0|0|0 0|0|0|0");
+}
+
+/* However much is held. */
+static void test_held_is_found_by_seeks(void **state)
+{
+    static const struct {
+        const char *sql, *plan;
+    } all[] = {
+        {"SELECT min(due_ms) FROM outbox_held WHERE dest = 'main'"
+         " AND state = 'retry' AND priority = 0 AND due_boot = x'00'",
+            "outbox_held_due (dest=? AND priority=? AND due_boot=?)"},
+        {"SELECT count(*) FROM outbox_held WHERE dest = 'main' AND key = 'k'"
+         " AND key IS NOT NULL AND priority = 0 AND state <> 'dead'",
+            "COVERING INDEX outbox_held_key (dest=? AND key=? AND priority=?)"},
+        {"SELECT seq FROM outbox_held WHERE dest = 'main' AND state = 'dead'"
+         " ORDER BY seq",
+            "outbox_held_dead (dest=?)"},
+    };
+    struct shelf *s = *state;
+
+    for (size_t i = 0; i < COUNT(all); i++)
+        assert_has(sql_text(s->t.app, "EXPLAIN QUERY PLAN %s", all[i].sql),
+            all[i].plan);
+}
+
+static int before(struct shelf *s, int64_t seq)
+{
+    return postbag__held_before(&s->h, seq, 2);
 }
 
 static void test_held_key_holds_back_later_rows_of_its_lane_only(void **state)
@@ -138,13 +199,27 @@ static void test_held_key_holds_back_later_rows_of_its_lane_only(void **state)
     struct shelf *s = *state;
 
     hold(s, 2, "retry", 500);
-    assert_int_equal(postbag__held_key_is_held(&s->h, 6), 1);
-    assert_int_equal(postbag__held_key_is_held(&s->h, 1), 0); /* older */
-    assert_int_equal(postbag__held_key_is_held(&s->h, 3), 0); /* key b */
-    assert_int_equal(postbag__held_key_is_held(&s->h, 4), 0); /* lane 1 */
-    assert_int_equal(postbag__held_key_is_held(&s->h, 5), 0); /* no key */
+    assert_int_equal(before(s, 6), 1);
+    assert_int_equal(before(s, 1), 0); /* older */
+    assert_int_equal(before(s, 3), 0); /* key b */
+    assert_int_equal(before(s, 4), 0); /* lane 1 */
+    assert_int_equal(before(s, 5), 0); /* no key */
     assert_ok(postbag__held_bury(&s->h, 2, "no", 88));
-    assert_int_equal(postbag__held_key_is_held(&s->h, 6), 0); /* dead */
+    assert_int_equal(before(s, 6), 0); /* dead */
+}
+
+static void test_held_rows_before_are_counted_up_to_a_bound(void **state)
+{
+    struct shelf *s = *state;
+
+    sql_run(s->t.app,
+        "INSERT INTO outbox(topic, payload, key) VALUES ('7', 'p7', 'a')");
+    hold(s, 1, "retry", 500);
+    hold(s, 2, "behind", 0);
+    hold(s, 6, "behind", 0);
+    assert_int_equal(before(s, 2), 1);
+    assert_int_equal(before(s, 6), 2);
+    assert_int_equal(before(s, 7), 2);
 }
 
 static void test_held_rows_come_due_by_boot_and_time(void **state)
@@ -157,10 +232,10 @@ static void test_held_rows_come_due_by_boot_and_time(void **state)
     hold(s, 3, "retry", 700);
     hold(s, 5, "retry", 300);
     hold(s, 6, "behind", 0);
-    assert_string_equal(due_at(s, &now), "1 5");
+    assert_string_equal(due_at(s, &now), "5 1");
     now = at(299);
     assert_string_equal(due_at(s, &now), "");
-    assert_string_equal(due_at(s, &rebooted), "1 3 5");
+    assert_string_equal(due_at(s, &rebooted), "5 1 3");
 }
 
 static void test_held_next_due_is_the_earliest(void **state)
@@ -196,24 +271,60 @@ static void test_held_again_charges_and_plans(void **state)
     assert_int_equal(ms, 900);
 }
 
-static void test_held_release_wakes_the_oldest_behind(void **state)
+/* Whatever ends the wait of the oldest; row 2 waits for it, then row 6. */
+static int bury(struct shelf *s, int64_t seq)
 {
-    struct shelf *s = *state;
-    const struct due now = at(600);
+    return postbag__held_bury(&s->h, seq, "no", 88);
+}
 
-    hold(s, 1, "retry", 500);
-    hold(s, 2, "behind", 0);
-    hold(s, 6, "behind", 0);
-    assert_ok(postbag__held_release(&s->h, "a", 0, &now));
-    assert_string_equal(states(s), "1|retry|1 2|behind|1 6|behind|1");
-    assert_ok(postbag__held_bury(&s->h, 1, "no", 88));
-    assert_ok(postbag__held_release(&s->h, NULL, 0, &now));
-    assert_ok(postbag__held_release(&s->h, "a", 1, &now));
-    assert_ok(postbag__held_release(&s->h, "b", 0, &now));
-    assert_string_equal(states(s), "1|dead|2 2|behind|1 6|behind|1");
-    assert_ok(postbag__held_release(&s->h, "a", 0, &now));
-    assert_string_equal(states(s), "1|dead|2 2|retry|1 6|behind|1");
-    assert_string_equal(due_at(s, &now), "2");
+static int deliver(struct shelf *s, int64_t seq)
+{
+    return postbag__held_deliver(&s->h, seq);
+}
+
+static int drop(struct shelf *s, int64_t seq)
+{
+    return postbag__held_drop(&s->h, seq, "ttl", 88);
+}
+
+static void test_held_end_of_a_wait_wakes_the_oldest_behind(void **state)
+{
+    static const struct {
+        int (*end)(struct shelf *s, int64_t seq);
+        const char *outcome;
+    } all[] = {
+        {bury, "1|dead|2 2|retry|1 6|behind|1"},
+        {deliver, "2|retry|1 6|behind|1"},
+        {drop, "2|retry|1 6|behind|1"},
+    };
+    struct shelf *s = *state;
+    const struct due now = at(1);
+
+    for (size_t i = 0; i < COUNT(all); i++) {
+        sql_run(s->t.app, "DELETE FROM outbox_held");
+        hold(s, 1, "retry", 500);
+        hold(s, 2, "behind", 0);
+        hold(s, 6, "behind", 0);
+        assert_ok(all[i].end(s, 1));
+        assert_string_equal(states(s), all[i].outcome);
+        assert_string_equal(due_at(s, &now), "2");
+    }
+}
+
+/* Row 2 waits for another one than the one that ends. */
+static void test_held_end_of_another_wait_wakes_nobody(void **state)
+{
+    static const int64_t others[] = {3, 4, 5, 6, 9};
+    struct shelf *s = *state;
+
+    for (size_t i = 0; i < COUNT(others); i++) {
+        sql_run(s->t.app, "DELETE FROM outbox_held");
+        hold(s, 1, "retry", 500);
+        hold(s, 2, "behind", 0);
+        hold(s, others[i], "dead", 0);
+        assert_ok(drop(s, others[i]));
+        assert_string_equal(states(s), "1|retry|1 2|behind|1");
+    }
 }
 
 static void test_held_deliver_removes_and_counts_once(void **state)
@@ -223,11 +334,100 @@ static void test_held_deliver_removes_and_counts_once(void **state)
         "SELECT delivered FROM outbox_cursor WHERE lane = 1";
 
     hold(s, 4, "retry", 500);
-    assert_ok(postbag__held_deliver(&s->h, 4, 1));
+    assert_ok(postbag__held_deliver(&s->h, 4));
     assert_string_equal(states(s), "");
     assert_int_equal(sql_get(s->t.app, counted), 1);
-    assert_ok(postbag__held_deliver(&s->h, 4, 1));
+    assert_ok(postbag__held_deliver(&s->h, 4));
     assert_int_equal(sql_get(s->t.app, counted), 1);
+}
+
+/* Rows 1, 2, 3 and 5 are dead, 3 bytes each; the cursor is past row 3. */
+static void hold_dead(struct shelf *s)
+{
+    sql_run(s->t.app, "DELETE FROM outbox_held; DELETE FROM outbox_lost;"
+                      " UPDATE outbox_cursor SET acked = 3");
+    hold(s, 1, "dead", 0);
+    hold(s, 2, "dead", 0);
+    hold(s, 3, "dead", 0);
+    hold(s, 5, "dead", 0);
+    hold(s, 6, "retry", 0);
+}
+
+static void test_held_dead_beyond_the_bound_the_oldest_are_dropped(void **state)
+{
+    static const struct {
+        uint32_t rows, bytes;
+        int dropped;
+        const char *left, *lost;
+    } all[] = {
+        {4, 12, 0, "1 2 3 5", ""},
+        {3, 99, 1, "2 3 5", "1|1|1|3|dead_overflow|90"},
+        {9, 11, 1, "2 3 5", "1|1|1|3|dead_overflow|90"},
+        {2, 99, 2, "3 5", "1|2|2|6|dead_overflow|90"},
+        {1, 99, 3, "5", "1|3|3|9|dead_overflow|90"},
+    };
+    struct shelf *s = *state;
+
+    for (size_t i = 0; i < COUNT(all); i++) {
+        hold_dead(s);
+        assert_int_equal(
+            postbag__held_trim_dead(&s->h, all[i].rows, all[i].bytes, 90),
+            all[i].dropped);
+        assert_string_equal(
+            sql_text(s->t.app, "SELECT seq FROM outbox_held"
+                               " WHERE state = 'dead' ORDER BY seq"),
+            all[i].left);
+        assert_string_equal(
+            sql_text(s->t.app, "SELECT lo, hi, n, bytes, reason, at_ms"
+                               " FROM outbox_lost"),
+            all[i].lost);
+    }
+    assert_int_equal(
+        sql_get(s->t.app, "SELECT sum(dropped) FROM outbox_cursor"), 7);
+}
+
+static void test_held_dead_before_the_cursor_is_past_it_is_kept(void **state)
+{
+    struct shelf *s = *state;
+
+    hold_dead(s);
+    sql_run(s->t.app, "UPDATE outbox_cursor SET acked = 1");
+    assert_int_equal(postbag__held_trim_dead(&s->h, 1, 99, 90), 1);
+    assert_string_equal(states(s), "2|dead|1 3|dead|1 5|dead|1 6|retry|1");
+}
+
+/* Transactions are a few rows long, also after the option was lowered. */
+static void test_held_dead_are_dropped_in_short_transactions(void **state)
+{
+    struct shelf *s = *state;
+
+    sql_run(s->t.app,
+        "INSERT INTO outbox(topic, payload) WITH RECURSIVE n(i) AS (VALUES(1)"
+        " UNION ALL SELECT i + 1 FROM n WHERE i < 394) SELECT 't', '' FROM n");
+    sql_run(s->t.app, "UPDATE outbox_cursor SET acked = 400");
+    for (int64_t seq = 1; seq <= 400; seq++)
+        hold(s, seq, "dead", 0);
+    assert_int_equal(postbag__held_trim_dead(&s->h, 10, 9999, 90), 256);
+    assert_int_equal(postbag__held_trim_dead(&s->h, 10, 9999, 90), 134);
+    assert_int_equal(postbag__held_trim_dead(&s->h, 10, 9999, 90), 0);
+    assert_int_equal(sql_get(s->t.app, "SELECT sum(n) FROM outbox_lost"), 390);
+}
+
+static void test_held_drop_removes_counts_and_records_once(void **state)
+{
+    struct shelf *s = *state;
+
+    hold(s, 4, "dead", 0);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(postbag__held_drop(&s->h, 4, "ttl", 90 + i));
+        assert_string_equal(states(s), "");
+        assert_string_equal(
+            sql_text(s->t.app,
+                "SELECT lane, dropped, lo, hi, n, bytes, reason, at_ms"
+                " FROM outbox_cursor JOIN outbox_lost USING (dest)"
+                " WHERE dropped > 0"),
+            "1|1|4|4|1|3|ttl|90");
+    }
 }
 
 static void test_held_dead_row_tells_when_and_why(void **state)
@@ -245,20 +445,23 @@ static void test_held_dead_row_tells_when_and_why(void **state)
 static void test_held_rows_of_other_destinations_are_not_seen(void **state)
 {
     struct shelf *s = *state;
+    struct lost_store lost;
     struct held_store cloud;
     struct held_stats stats;
     const struct due now = at(900);
 
     hold(s, 1, "retry", 500);
-    assert_ok(postbag__held_open(&cloud, &s->db, "cloud"));
+    assert_ok(postbag__lost_open(&lost, &s->db, "cloud"));
+    assert_ok(postbag__held_open(&cloud, &s->db, &lost));
     assert_ok(postbag__held_stats(&cloud, &stats));
     assert_int_equal(stats.live, 0);
     assert_int_equal(postbag__held_exists(&cloud, 1), 0);
-    assert_int_equal(postbag__held_key_is_held(&cloud, 2), 0);
+    assert_int_equal(postbag__held_before(&cloud, 2, 9), 0);
     assert_int_equal(
-        postbag__held_due(&cloud, 0, &now, &s->arena, &s->row, &s->attempts),
+        postbag__held_due(&cloud, 0, 0, &now, &s->arena, &s->row, &s->attempts),
         0);
     postbag__held_close(&cloud);
+    postbag__lost_close(&lost);
 }
 
 int main(void)
@@ -267,12 +470,20 @@ int main(void)
         TEST_IN(test_held_copy_outlives_the_log),
         TEST_IN(test_held_twice_is_held_once),
         TEST_IN(test_held_stats_count_what_is_still_to_be_sent),
+        TEST_IN(test_held_rows_and_bytes_are_counted_by_lane),
+        TEST_IN(test_held_is_found_by_seeks),
         TEST_IN(test_held_key_holds_back_later_rows_of_its_lane_only),
+        TEST_IN(test_held_rows_before_are_counted_up_to_a_bound),
         TEST_IN(test_held_rows_come_due_by_boot_and_time),
         TEST_IN(test_held_next_due_is_the_earliest),
         TEST_IN(test_held_again_charges_and_plans),
-        TEST_IN(test_held_release_wakes_the_oldest_behind),
+        TEST_IN(test_held_end_of_a_wait_wakes_the_oldest_behind),
+        TEST_IN(test_held_end_of_another_wait_wakes_nobody),
         TEST_IN(test_held_deliver_removes_and_counts_once),
+        TEST_IN(test_held_drop_removes_counts_and_records_once),
+        TEST_IN(test_held_dead_beyond_the_bound_the_oldest_are_dropped),
+        TEST_IN(test_held_dead_before_the_cursor_is_past_it_is_kept),
+        TEST_IN(test_held_dead_are_dropped_in_short_transactions),
         TEST_IN(test_held_dead_row_tells_when_and_why),
         TEST_IN(test_held_rows_of_other_destinations_are_not_seen),
     };

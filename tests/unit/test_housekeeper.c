@@ -201,6 +201,42 @@ static void test_housekeeper_keeps_rows_for_their_time(void **state)
     assert_int_equal(rows(b), 2000 % 256);
 }
 
+/* The clock is set while rows are kept: 1970, 2027, 1970 again. */
+static void test_housekeeper_keeps_rows_though_clocks_jump(void **state)
+{
+    struct bench *b = *state;
+    int64_t set_ms = b->w.sim.wall_ms;
+    struct relay *r;
+
+    b->w.sim.wall_ms = 5000;
+    b->r.options.keep_s = 100;
+    r = bench_up(b);
+    r->out->auto_settle = 1;
+    relay_put(r, "t", 2000);
+    relay_run_ms(r, 30 * 1000);
+    b->w.sim.wall_ms = set_ms;
+    relay_run_ms(r, 30 * 1000);
+    b->w.sim.wall_ms = 5000;
+    relay_run_ms(r, 30 * 1000);
+    assert_int_equal(rows(b), 2000);
+    relay_idle_ms(r, 20 * 1000);
+    assert_int_equal(rows(b), 2000 % 256);
+}
+
+static void test_housekeeper_keeps_the_last_rows(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.keep_rows = 1000;
+    r = bench_up(b);
+    r->out->auto_settle = 1;
+    relay_put(r, "t", 3000);
+    relay_run_ms(r, 10 * 1000);
+    assert_in_range(rows(b), 1000, 1000 + 255);
+    assert_true(sql_get(b->w.t.app, "SELECT count(*) FROM outbox_acks") > 0);
+}
+
 /* ---- one per database ---- */
 
 static void test_housekeeper_second_one_waits_for_the_lock(void **state)
@@ -258,6 +294,8 @@ int main(void)
         BENCH(test_housekeeper_never_purges_what_is_unsettled),
         BENCH(test_housekeeper_purges_what_the_last_process_left),
         BENCH(test_housekeeper_keeps_rows_for_their_time),
+        BENCH(test_housekeeper_keeps_rows_though_clocks_jump),
+        BENCH(test_housekeeper_keeps_the_last_rows),
         BENCH(test_housekeeper_second_one_waits_for_the_lock),
         BENCH(test_housekeeper_without_a_lock_file_tries_again),
         BENCH(test_housekeeper_idle_has_no_deadline),

@@ -64,7 +64,7 @@ static const char *rows(void)
 static const char *lost(void)
 {
     return sql_text(t.app, "SELECT dest, lo, hi, n, bytes, reason"
-                           " FROM outbox_lost ORDER BY dest, rowid");
+                           " FROM outbox_lost ORDER BY dest, hi");
 }
 
 static void reserve(int seq)

@@ -203,12 +203,19 @@ static void test_outbox_save_adds_the_gains_and_moves_forward_only(void **state)
 static void test_outbox_note_ack_twice_is_one_entry(void **state)
 {
     struct shelf *s = *state;
+    struct moment at = {
+        .wall_ms = 100, .mono_ms = 7, .boot = "0123456789abcde"};
 
-    assert_ok(postbag__outbox_note_ack(&s->o, 1, 5, 100));
-    assert_ok(postbag__outbox_note_ack(&s->o, 1, 5, 200));
-    assert_ok(postbag__outbox_note_ack(&s->o, 1, 6, 200));
-    assert_string_equal(sql_text(s->t.app, "SELECT * FROM outbox_acks"),
-        "main|1|5|100 main|1|6|200");
+    assert_ok(postbag__outbox_note_ack(&s->o, 1, 5, &at));
+    at.wall_ms = 200;
+    assert_ok(postbag__outbox_note_ack(&s->o, 1, 5, &at));
+    at.mono_ms = 8;
+    assert_ok(postbag__outbox_note_ack(&s->o, 1, 6, &at));
+    assert_string_equal(
+        sql_text(s->t.app, "SELECT dest, lane, upto, at_ms, mono_ms,"
+                           " boot = CAST('0123456789abcde' || char(0) AS BLOB)"
+                           " FROM outbox_acks"),
+        "main|1|5|100|7|1 main|1|6|200|8|1");
 }
 
 int main(void)

@@ -1,40 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "purge_store.h"
-
-#include "temp_db.h"
-
-static const int64_t now_ms = INT64_C(1700000000000);
-static const int64_t hour_ms = INT64_C(3600000);
-
-static void step(struct temp_db *t, struct purge *p)
-{
-    temp_db_run(t, "BEGIN IMMEDIATE");
-    assert_int_equal(postbag__purge(&t->db, p, now_ms), POSTBAG_OK);
-    temp_db_run(t, "COMMIT");
-}
-
-/* All that may go; the number of rows deleted. */
-static int64_t purge_all(struct temp_db *t, int64_t keep_ms)
-{
-    struct purge p = {.keep_ms = keep_ms, .max_rows = 256};
-    int64_t deleted = 0;
-
-    do {
-        step(t, &p);
-        deleted += p.deleted;
-    } while (p.more);
-    return deleted;
-}
-
-static int64_t rows(struct temp_db *t)
-{
-    return temp_db_get(t, "SELECT count(*) FROM outbox");
-}
-
-static int64_t lowest(struct temp_db *t)
-{
-    return temp_db_get(t, "SELECT min(seq) FROM outbox");
-}
+#include "purge_steps.h"
 
 static void test_purge_nothing_settled_keeps_all(void **state)
 {
@@ -165,8 +130,6 @@ static void test_purge_each_lane_has_its_own_limit(void **state)
     temp_db_settle(&t, "main", 1, 200);
     temp_db_settle(&t, "main", 3, 600);
     (void)purge_all(&t, 0);
-#define LANE(n, what) \
-    temp_db_get(&t, "SELECT " what " FROM outbox WHERE priority = " #n)
     assert_int_equal(LANE(0, "min(seq)"), 101);
     assert_int_equal(LANE(1, "min(seq)"), 202);
     assert_int_equal(LANE(2, "count(*)"), 150);
@@ -273,97 +236,6 @@ static void test_purge_sums_below_the_lowest_row_go_but_one(void **state)
     temp_db_close(&t);
 }
 
-static void add_ack(struct temp_db *t, int64_t upto, int64_t at_ms)
-{
-    char sql[128];
-
-    (void)snprintf(sql, sizeof(sql),
-        "INSERT INTO outbox_acks VALUES ('main', 0, %lld, %lld)",
-        (long long)upto, (long long)at_ms);
-    temp_db_run(t, sql);
-}
-
-static void test_purge_keep_rows_until_their_ack_is_old(void **state)
-{
-    (void)state;
-    struct temp_db t;
-
-    temp_db_open(&t);
-    temp_db_put(&t, 600, 0);
-    temp_db_settle_all(&t, "main", 300);
-    add_ack(&t, 100, now_ms - 3 * hour_ms);
-    add_ack(&t, 200, now_ms - 2 * hour_ms);
-    add_ack(&t, 300, now_ms - hour_ms / 2);
-    assert_int_equal(purge_all(&t, hour_ms), 200);
-    assert_int_equal(lowest(&t), 201);
-    /* the entry that settled what is left, and no other */
-    assert_int_equal(temp_db_get(&t, "SELECT min(upto) FROM outbox_acks"), 300);
-    assert_int_equal(purge_all(&t, 4 * hour_ms), 0);
-    temp_db_close(&t);
-}
-
-static void test_purge_keep_passes_more_entries_than_one_step_reads(
-    void **state)
-{
-    (void)state;
-    struct temp_db t;
-
-    temp_db_open(&t);
-    temp_db_put(&t, 1100, 0);
-    temp_db_settle_all(&t, "main", 1000);
-    for (int i = 1; i <= 1000; i++)
-        add_ack(&t, i, now_ms - 2 * hour_ms + i);
-    assert_int_equal(purge_all(&t, hour_ms), 1000);
-    assert_int_equal(temp_db_get(&t, "SELECT count(*) FROM outbox_acks"), 0);
-    temp_db_close(&t);
-}
-
-static void test_purge_keep_an_ack_of_a_fast_clock_does_not_pin(void **state)
-{
-    (void)state;
-    struct temp_db t;
-
-    temp_db_open(&t);
-    temp_db_put(&t, 600, 0);
-    temp_db_settle_all(&t, "main", 300);
-    add_ack(&t, 200, now_ms + 1000 * hour_ms);
-    add_ack(&t, 300, now_ms);
-    assert_int_equal(purge_all(&t, hour_ms), 200);
-    temp_db_close(&t);
-}
-
-static void test_purge_keep_with_the_clock_unset_keeps_history(void **state)
-{
-    (void)state;
-    struct temp_db t;
-    struct purge p = {.keep_ms = hour_ms, .max_rows = 256};
-
-    temp_db_open(&t);
-    temp_db_put(&t, 600, 0);
-    temp_db_settle_all(&t, "main", 300);
-    add_ack(&t, 300, now_ms);
-    temp_db_run(&t, "BEGIN IMMEDIATE");
-    assert_int_equal(postbag__purge(&t.db, &p, 20000), POSTBAG_OK);
-    temp_db_run(&t, "COMMIT");
-    assert_int_equal(rows(&t), 600);
-    temp_db_close(&t);
-}
-
-static void test_purge_acks_of_purged_rows_go_without_keep(void **state)
-{
-    (void)state;
-    struct temp_db t;
-
-    temp_db_open(&t);
-    temp_db_put(&t, 600, 0);
-    temp_db_settle_all(&t, "main", 300);
-    add_ack(&t, 100, now_ms);
-    add_ack(&t, 310, now_ms);
-    assert_int_equal(purge_all(&t, 0), 300);
-    assert_int_equal(temp_db_get(&t, "SELECT min(upto) FROM outbox_acks"), 310);
-    temp_db_close(&t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,12 +254,6 @@ int main(void)
         cmocka_unit_test(test_purge_pinned_low_end_is_passed_once),
         cmocka_unit_test(test_purge_held_copies_stay),
         cmocka_unit_test(test_purge_sums_below_the_lowest_row_go_but_one),
-        cmocka_unit_test(test_purge_keep_rows_until_their_ack_is_old),
-        cmocka_unit_test(
-            test_purge_keep_passes_more_entries_than_one_step_reads),
-        cmocka_unit_test(test_purge_keep_an_ack_of_a_fast_clock_does_not_pin),
-        cmocka_unit_test(test_purge_keep_with_the_clock_unset_keeps_history),
-        cmocka_unit_test(test_purge_acks_of_purged_rows_go_without_keep),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

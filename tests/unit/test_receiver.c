@@ -358,12 +358,56 @@ static void test_receiver_missing_database_is_told(void **state)
     assert_true(why.text[0] != '\0');
 }
 
+/* The worker commits back to back: a receiver that is not in the queue never
+ * finds the lock free on a busy machine. */
+static void test_receiver_waits_for_its_turn_at_the_gate(void **state)
+{
+    struct inbox_world *w = *state;
+
+    assert_int_equal(
+        w->port.gate_new(w->port.ctx, &w->shared.gate), POSTBAG_OK);
+    assert_int_equal(postbag__gate_enter(&w->shared, 0), POSTBAG_OK);
+    assert_int_equal(deliver(w, "1", "open"), POSTBAG_EBUSY);
+    assert_int_equal(rows(w), 0);
+    assert_int_equal(counts(w).nacks, 1);
+    postbag__gate_leave(&w->shared);
+    w->port.gate_free(w->port.ctx, w->shared.gate);
+    w->shared.gate = NULL;
+}
+
+static void test_receiver_leaves_the_gate_whatever_came_of_it(void **state)
+{
+    struct inbox_world *w = *state;
+
+    assert_int_equal(
+        w->port.gate_new(w->port.ctx, &w->shared.gate), POSTBAG_OK);
+    assert_int_equal(deliver(w, "1", "open"), POSTBAG_OK);
+    assert_int_equal(postbag__gate_enter(&w->shared, 0), POSTBAG_OK);
+    postbag__gate_leave(&w->shared);
+    temp_db_run(&w->t, "CREATE TRIGGER no BEFORE INSERT ON inbox BEGIN"
+                       " SELECT RAISE(ABORT, 'no'); END");
+    assert_true(deliver(w, "2", "open") < 0);
+    assert_int_equal(postbag__gate_enter(&w->shared, 0), POSTBAG_OK);
+    postbag__gate_leave(&w->shared);
+    w->generation++;
+    temp_db_run(&w->t, "DROP TRIGGER no");
+    temp_db_run(&w->t, "BEGIN IMMEDIATE");
+    assert_int_equal(deliver(w, "2", "open"), POSTBAG_EBUSY);
+    temp_db_run(&w->t, "ROLLBACK");
+    assert_int_equal(postbag__gate_enter(&w->shared, 0), POSTBAG_OK);
+    postbag__gate_leave(&w->shared);
+    w->port.gate_free(w->port.ctx, w->shared.gate);
+    w->shared.gate = NULL;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_receiver_accepted_command_is_stored_whole),
+        TEST(test_receiver_waits_for_its_turn_at_the_gate),
+        TEST(test_receiver_leaves_the_gate_whatever_came_of_it),
         TEST(test_receiver_payload_is_text_only_if_marked_and_valid),
         TEST(test_receiver_odd_keyversion_is_none),
         TEST(test_receiver_duplicate_is_one_row_seen_twice),

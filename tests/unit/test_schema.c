@@ -420,7 +420,7 @@ static void test_schema_view_tells_each_rows_state(void **state)
         " SELECT 'main', seq, 'dead', 3, 'no', id, topic, payload, 0, 0, 1"
         "  FROM outbox WHERE seq = 2;"
         "UPDATE outbox_cursor SET acked = 2, sent_hi = 3 WHERE dest = 'main';"
-        "INSERT INTO outbox_acks VALUES ('main', 0, 2, 77)");
+        "INSERT INTO outbox_acks VALUES ('main', 0, 2, 77, NULL, NULL)");
     assert_string_equal(
         sql_text(t->app, "SELECT seq, state, published_at, attempts"
                          " FROM outbox_status WHERE dest = 'main'"

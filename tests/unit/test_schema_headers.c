@@ -70,8 +70,8 @@ static void test_schema_headers_guards_speak_in_every_mode(void **state)
 static void test_schema_headers_of_reserved_names_are_refused(void **state)
 {
     static const char *const names[] = {"specversion", "id", "source", "type",
-        "sequence", "partitionkey", "keyversion", "datacontenttype", "data",
-        "data_base64", "\\u0069d"};
+        "sequence", "partitionkey", "keyversion", "replay", "datacontenttype",
+        "data", "data_base64", "\\u0069d"};
     struct tempdb *t = *state;
 
     for (size_t i = 0; i < COUNT(names); i++)

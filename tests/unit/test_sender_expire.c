@@ -36,7 +36,7 @@ static void wait_ms(struct bench *b, int64_t ms)
 static const char *lost(struct bench *b)
 {
     return sql_text(b->w.t.app,
-        "SELECT lo, hi, n, bytes, reason FROM outbox_lost ORDER BY rowid");
+        "SELECT lo, hi, n, bytes, reason FROM outbox_lost ORDER BY lo");
 }
 
 static const char *cursor(struct bench *b)

@@ -137,7 +137,9 @@ static void test_status_held_rows_are_told_apart_and_balance(void **state)
     assert_int_equal(s.held_behind, 2);
     assert_int_equal(s.held_suspect, 1);
     assert_int_equal(s.held, 4);
+    assert_int_equal(s.held_bytes, 4 * 11);
     assert_int_equal(s.dead, 2);
+    assert_int_equal(s.dead_bytes, 2 * 11);
     assert_int_equal(s.pending, 1);
     assert_int_equal(s.ledger_gap, 0);
     temp_db_close(&t);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "postbag/transport.h"
 #include "unit.h"
 
 struct sample {
@@ -120,9 +121,9 @@ static void test_utf8_mqtt_string_has_no_control_character(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_false(postbag__utf8_is_mqtt_string(bad[i], strlen(bad[i])));
+        assert_false(postbag_is_mqtt_text(bad[i], strlen(bad[i])));
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        assert_true(postbag__utf8_is_mqtt_string(good[i], strlen(good[i])));
+        assert_true(postbag_is_mqtt_text(good[i], strlen(good[i])));
 }
 
 int main(void)

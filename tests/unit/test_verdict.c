@@ -6,6 +6,7 @@
  */
 #include "verdict.h"
 
+#include "postbag/transport.h"
 #include "unit.h"
 
 /* For CONNACK and DISCONNECT: a (again), s (slow), o (other server), t (taken
@@ -141,10 +142,10 @@ static void test_verdict_every_reason_has_its_name(void **state)
         const char *wanted =
             i == COUNT(codes) ? "unknown reason" : codes[i].name;
 
-        assert_string_equal(postbag__reason_text(code), wanted);
+        assert_string_equal(postbag_reason_text(code, 0), wanted);
         if (code >= 0 && (size_t)code < COUNT(mqtt_3_1_1))
             wanted = mqtt_3_1_1[code].name;
-        assert_string_equal(postbag__connack_text(code), wanted);
+        assert_string_equal(postbag_reason_text(code, 1), wanted);
     }
 }
 

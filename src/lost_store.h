@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Floor 2.  SQL of outbox_lost: which rows were dropped, and why. */
+#ifndef POSTBAG_SRC_LOST_STORE_H
+#define POSTBAG_SRC_LOST_STORE_H
+
+#include "db.h"
+#include "lane.h"
+
+struct lost_store {
+    struct db *db;
+    const char *dest; /* borrowed */
+    struct stmt grow, merge, add;
+};
+
+POSTBAG_CHECK int postbag__lost_open(
+    struct lost_store *l, struct db *db, const char *dest);
+void postbag__lost_close(struct lost_store *l);
+
+/* Record dropped rows, in the transaction that counts them.  An entry of the
+ * same reason that ends right before them grows; of coalesced there is one. */
+POSTBAG_CHECK int postbag__lost_note(struct lost_store *l,
+    const struct lost *lost, const char *reason, int64_t at_ms);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 3.  Handing one row to the transport: is there room, may it go yet, is
+ * it reserved and on disk, does the broker take it.
+ */
+#include <string.h>
+
+#include "error.h"
+#include "sender.h"
+
+/* ---- may it go now? ---- */
+
+/* Bulk leaves a slot and an eighth of the bytes to urgent lanes, but not on
+ * its turn among them: they would wait for it while they have room. */
+static int leaves_room(const struct turn *t)
+{
+    return t->lane == 0 && !t->is_owed;
+}
+
+/* A message larger than the window goes alone. */
+static int has_bytes(const struct sender *s, const struct turn *t,
+    uint64_t flying, uint64_t most)
+{
+    if (leaves_room(t))
+        most -= most / 8;
+    return s->window.used == 0 || flying <= most;
+}
+
+static int has_room(
+    const struct sender *s, const struct turn *t, uint32_t bytes)
+{
+    uint32_t slots = s->allowed;
+
+    if (s->is_alone && s->window.used > 0)
+        return 0;
+    if (leaves_room(t) && slots > 1)
+        slots--;
+    return s->window.used < slots &&
+           has_bytes(s, t, s->window.bytes + bytes, s->options.window_bytes);
+}
+
+/* The broker's own bound counts whole packets, known only when one is built. */
+static int has_packet_room(
+    const struct sender *s, const struct turn *t, size_t packet)
+{
+    uint32_t most = s->options.profile->max_inflight_bytes;
+
+    return most == 0 || has_bytes(s, t, s->window.packets + packet, most);
+}
+
+static int is_paced(const struct sender *s, const struct turn *t)
+{
+    return t->lane == 0 || s->options.pace_all;
+}
+
+/* Where all lanes draw from the same buckets, nobody may take what the one
+ * whose turn it is waits for. */
+static int wait_for_pace(struct sender *s, const struct turn *t, uint32_t bytes)
+{
+    int64_t rows_us = postbag__bucket_ready_us(&s->pace_rows, 1);
+    int64_t at_us = postbag__bucket_ready_us(&s->pace_bytes, bytes);
+
+    if (at_us < rows_us)
+        at_us = rows_us;
+    if (!is_paced(s, t) || at_us <= t->now_us)
+        return FATE_GO_ON;
+    if (at_us < s->paced_us)
+        s->paced_us = at_us;
+    return s->options.pace_all ? FATE_OVER : FATE_ENDED;
+}
+
+/* What is freed is kept for the one whose turn it is: else small messages
+ * would keep a large one out for ever. */
+static int may_leave(
+    struct sender *s, const struct turn *t, uint32_t bytes, int is_suspect)
+{
+    int fate = wait_for_pace(s, t, bytes);
+
+    if (fate != FATE_GO_ON)
+        return fate;
+    if (is_suspect)
+        s->is_alone = 1; /* what is in flight comes to its end first */
+    return has_room(s, t, bytes) ? FATE_GO_ON : FATE_OVER;
+}
+
+/* ---- the send ---- */
+
+/* What is about to be sent must be on disk: else a power cut could leave a
+ * published message whose transaction never happened. */
+static int make_durable(struct sender *s, int64_t seq)
+{
+    int err;
+
+    if (s->options.skip_sync_before_send || postbag__is_durable(s->shared, seq))
+        return POSTBAG_OK;
+    err = postbag__sync_wal(s->db);
+    if (err == POSTBAG_OK)
+        postbag__note_durable(s->shared, s->newest);
+    return err;
+}
+
+static struct moment moment_of(const struct sender *s, const struct turn *t)
+{
+    const struct postbag_port *port = s->shared->port;
+    struct moment now = {
+        .wall_ms = port->wall_ms(port->ctx), .mono_ms = t->now_us / 1000};
+
+    memcpy(now.boot, s->boot, sizeof(now.boot));
+    return now;
+}
+
+static int is_over(
+    const struct sender *s, const struct turn *t, const struct row *row)
+{
+    struct moment now = moment_of(s, t);
+
+    return postbag__row_is_over(row, &now);
+}
+
+/* EINVAL: this row can never be sent, db->fault says why. */
+static int build(struct sender *s, const struct turn *t, const struct row *row,
+    struct postbag_frame *frame)
+{
+    struct moment now = moment_of(s, t);
+
+    return postbag__envelope_build(
+        s->envelope, row, s->link->info.mqtt_version, &now, frame);
+}
+
+/* What the broker does not take.  A row that was put before the profile held
+ * may break its rules; a broker hangs up on such a message. */
+static int check_frame(
+    struct sender *s, const struct postbag_frame *frame, size_t packet)
+{
+    uint32_t most = s->link->info.max_packet;
+    const struct profile_subject subject = {
+        .topic = frame->topic, .packet_bytes = packet, .retain = frame->retain};
+
+    if (most != 0 && packet > most)
+        return postbag__fail(&s->db->fault, POSTBAG_EINVAL,
+            "larger than the broker's Maximum Packet Size of %lu bytes",
+            (unsigned long)most);
+    return postbag__profile_check(s->options.profile, &subject, &s->db->fault);
+}
+
+/* Sent: it counts, whatever becomes of it. */
+static void charge(struct sender *s, const struct turn *t, size_t packet)
+{
+    if (!is_paced(s, t))
+        return;
+    postbag__bucket_take(&s->pace_rows, 1, t->now_us);
+    postbag__bucket_take(&s->pace_bytes, (uint32_t)packet, t->now_us);
+}
+
+/* EAGAIN, ELINK, EFULL: not now.  EINVAL: never. */
+static int send_row(
+    struct sender *s, const struct turn *t, const struct row *row, int is_held)
+{
+    struct postbag_transport *transport = s->link->transport;
+    struct postbag_frame frame;
+    struct slot *slot;
+    uint32_t token;
+    size_t packet;
+    int err = build(s, t, row, &frame);
+
+    if (err != POSTBAG_OK)
+        return err;
+    packet = postbag__frame_size(&frame);
+    err = check_frame(s, &frame, packet);
+    if (err != POSTBAG_OK)
+        return err;
+    if (!has_packet_room(s, t, packet))
+        return POSTBAG_EFULL;
+    if (postbag__in_transaction(s->db))
+        return postbag__fail(&s->db->fault, POSTBAG_ESTATE,
+            "a transaction is open before a send");
+    slot = postbag__window_take(&s->window, &token);
+    if (slot == NULL)
+        return POSTBAG_EAGAIN;
+    if (s->window.used == 1)
+        postbag__patience_restart(&s->patience, t->now_us);
+    slot->seq = row->seq;
+    slot->lane = (uint8_t)t->lane;
+    slot->is_held = (uint8_t)is_held;
+    slot->bytes = postbag__row_bytes(row);
+    slot->packet = (uint32_t)packet;
+    s->window.bytes += slot->bytes;
+    s->window.packets += slot->packet;
+    err = transport->ops->send(transport, &frame, token);
+    s->link->was_used = 1;
+    if (err == POSTBAG_OK)
+        charge(s, t, packet);
+    else
+        postbag__window_give_back(&s->window, slot);
+    if (err == POSTBAG_EINVAL)
+        (void)postbag__fail(
+            &s->db->fault, err, "malformed: MQTT cannot carry it");
+    return err;
+}
+
+/* The transport has no room or no link: the rest waits for it.  EFULL: for the
+ * next PUBACK, which wakes us. */
+static int is_for_later(struct sender *s, const struct turn *t, int err)
+{
+    if (err == POSTBAG_EFULL)
+        return 1;
+    if (err != POSTBAG_EAGAIN && err != POSTBAG_ELINK)
+        return 0;
+    s->retry_us = t->now_us + 10000;
+    return 1;
+}
+
+/* ---- a row of the log ---- */
+
+static int send_fetched(struct sender *s, const struct turn *t, struct entry *e,
+    const struct row *row)
+{
+    int err;
+
+    if (is_over(s, t, row)) {
+        err = postbag__sender_expire(s, t->lane, e);
+        if (err != POSTBAG_OK)
+            return err;
+        return e->state == ENTRY_SETTLED ? FATE_ENDED : FATE_GO_ON;
+    }
+    err = send_row(s, t, row, 0);
+    if (err == POSTBAG_OK) {
+        e->state = ENTRY_FLYING;
+        s->is_alone = 0;
+        return FATE_SENT;
+    }
+    if (is_for_later(s, t, err))
+        return FATE_OVER;
+    if (err != POSTBAG_EINVAL)
+        return err;
+    err = postbag__sender_hold(s, t->lane, e, "dead", s->db->fault.text);
+    s->again = 1;
+    return err == POSTBAG_OK ? FATE_ENDED : err;
+}
+
+static int send_entry(struct sender *s, const struct turn *t, struct entry *e)
+{
+    struct row row;
+    int err = make_durable(s, e->seq);
+
+    if (err == POSTBAG_OK)
+        err = postbag__outbox_fetch(s->outbox, e->seq, &s->row_arena, &row);
+    if (err == POSTBAG_ENOTFOUND) { /* dropped before it was reserved */
+        postbag__lane_settle(&s->lanes[t->lane], e, OUTCOME_GONE);
+        return FATE_GONE;
+    }
+    return err == POSTBAG_OK ? send_fetched(s, t, e, &row) : err;
+}
+
+/* Join the held rows of the same key; OK: there are none.  If there are so many
+ * that this one must wait in the log, go on. */
+static int join_held(struct sender *s, const struct turn *t, struct entry *e)
+{
+    uint32_t most = s->options.held_max_per_key;
+    int err;
+
+    if (e->key == 0 || s->held_stats.live == 0)
+        return POSTBAG_OK;
+    err = postbag__held_before(s->held, e->seq, most);
+    if (err <= 0)
+        return err;
+    if ((uint32_t)err >= most)
+        return FATE_GO_ON;
+    err = postbag__sender_hold(s, t->lane, e, "behind", NULL);
+    s->again = 1;
+    return err == POSTBAG_OK ? FATE_ENDED : err;
+}
+
+int postbag__sender_send(
+    struct sender *s, const struct turn *t, struct entry *e)
+{
+    int fate;
+    int err;
+
+    if (!postbag__sender_may_hold(s, t->lane))
+        return FATE_ENDED;
+    fate = may_leave(s, t, e->bytes, 0);
+    if (fate != FATE_GO_ON)
+        return fate;
+    err = postbag__sender_reserve(s, t->lane, e->seq);
+    if (err == POSTBAG_OK && e->coalesces)
+        err = postbag__sender_coalesce(s, t->lane, e);
+    if (err == POSTBAG_OK)
+        err = join_held(s, t, e);
+    return err == POSTBAG_OK ? send_entry(s, t, e) : err;
+}
+
+/* ---- a held row that is due ---- */
+
+static int send_due(
+    struct sender *s, const struct turn *t, const struct row *row)
+{
+    int is_suspect = postbag__held_is_suspect(s->held, row->seq);
+    int fate;
+    int err;
+
+    if (is_suspect < 0)
+        return is_suspect;
+    if (is_suspect && !postbag__sender_may_try_suspect(s))
+        return FATE_GO_ON;
+    fate = may_leave(s, t, postbag__row_bytes(row), is_suspect);
+    if (fate != FATE_GO_ON)
+        return fate;
+    err = send_row(s, t, row, 1);
+    if (err == POSTBAG_OK) {
+        s->is_alone = is_suspect;
+        return FATE_SENT;
+    }
+    if (is_for_later(s, t, err))
+        return FATE_OVER;
+    if (err != POSTBAG_EINVAL)
+        return err;
+    err = postbag__sender_bury(s, row, s->db->fault.text);
+    s->again = 1;
+    return err == POSTBAG_OK ? FATE_ENDED : err;
+}
+
+/* A held row waits until the saved cursor is past it: delivered before, it
+ * would after a crash be found unsettled in the log, and be counted again. */
+int postbag__sender_send_held(
+    struct sender *s, const struct turn *t, const struct row *row)
+{
+    int err;
+
+    if (postbag__window_has_held(&s->window, row->seq) ||
+        row->seq > s->lanes[t->lane].saved)
+        return FATE_GO_ON;
+    if (is_over(s, t, row)) {
+        err = postbag__sender_drop_held(s, row, "ttl");
+        return err == POSTBAG_OK ? FATE_GONE : err;
+    }
+    err = postbag__sender_replace_held(s, row);
+    return err == POSTBAG_OK ? send_due(s, t, row) : err;
+}

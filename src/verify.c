@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each rule is a query that gives one row a finding: the destination, and a
+ * line for people.  Rules count what they compare, and name no reason of
+ * outbox_lost, so that a new reason needs no new rule.  The definitions of
+ * tables and triggers are compared with those that this library would write,
+ * in a database in memory.
+ */
+#include "verify.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "limit_store.h"
+#include "profile_store.h"
+#include "schema.h"
+
+struct rule {
+    const char *check;
+    const char *sql;
+};
+
+/* ---- the rules ---- */
+
+#define PUT "(SELECT ifnull(max(seq), 0) FROM outbox)"
+#define ROW_BYTES "length(CAST(topic AS BLOB)) + length(CAST(payload AS BLOB))"
+/* As the relay counts: the newest total, and the rows after it. */
+#define PUT_BYTES \
+    "((SELECT ifnull(max(bytes), 0) FROM outbox_sum) + (SELECT " \
+    "ifnull(sum(" ROW_BYTES \
+    "), 0) FROM outbox WHERE seq > (SELECT max(seq) FROM outbox_sum)))"
+/* Of the rows above the cursor c.  "priority > 0" must stand there literally,
+ * or SQLite does not use the index of urgent rows. */
+#define ABOVE(what) \
+    "sum(iif(c.lane = 0, (SELECT " what " FROM outbox WHERE seq > c.acked" \
+    "  AND priority = 0), (SELECT " what " FROM outbox WHERE priority > 0" \
+    "  AND priority = c.lane AND seq > c.acked)))"
+#define ROWS_ABOVE ABOVE("count(*)")
+#define BYTES_ABOVE ABOVE("ifnull(sum(" ROW_BYTES "), 0)")
+/* e is not dead, of the key and lane of the held row h, and older. */
+#define OLDER_LIVE \
+    "EXISTS (SELECT 1 FROM outbox_held e WHERE e.dest = h.dest" \
+    " AND e.key = h.key AND e.key IS NOT NULL AND e.priority = h.priority" \
+    " AND e.seq < h.seq AND e.state <> 'dead')"
+#define CURSOR_OF_HELD \
+    "outbox_held h JOIN outbox_cursor c" \
+    " ON c.dest = h.dest AND c.lane = h.priority"
+
+static const struct rule rules[] = {
+    {"cursor",
+        "SELECT d.name, printf('has %d cursors, not 4', count(c.lane))"
+        " FROM outbox_dest d LEFT JOIN outbox_cursor c ON c.dest = d.name"
+        "  AND c.lane BETWEEN 0 AND 3 GROUP BY d.name"
+        " HAVING count(c.lane) <> 4"},
+    {"cursor",
+        "SELECT dest, printf('the cursor of lane %d belongs to nothing', lane)"
+        " FROM outbox_cursor WHERE lane NOT BETWEEN 0 AND 3"
+        "  OR dest NOT IN (SELECT name FROM outbox_dest)"},
+    {"cursor",
+        "SELECT dest, printf('lane %d is settled up to %lld, but the newest"
+        " row is %lld', lane, acked, " PUT
+        ") FROM outbox_cursor WHERE acked > " PUT},
+    {"cursor",
+        "SELECT dest, printf('lane %d is settled up to %lld, but only %lld was"
+        " reserved', lane, acked, sent_hi)"
+        " FROM outbox_cursor WHERE acked > sent_hi"},
+    {"cursor",
+        "SELECT d.name, printf('lane %d is settled up to %lld, but the first"
+        " row of the destination is %lld', c.lane, c.acked, d.first_seq)"
+        " FROM outbox_dest d JOIN outbox_cursor c ON c.dest = d.name"
+        " WHERE c.acked < d.first_seq - 1"},
+    {"cursor",
+        "SELECT dest, printf('a counter of lane %d is below 0', lane)"
+        " FROM outbox_cursor WHERE min(settled_rows, settled_bytes, delivered,"
+        "  dropped, passed, replayed) < 0"},
+    {"ledger",
+        "SELECT dest, printf('%lld rows are settled and %lld replayed, but"
+        " %lld delivered + %lld held or dead + %lld dropped + %lld passed make"
+        " %lld', s, r, v, h, l, p, v + h + l + p)"
+        " FROM (SELECT dest, sum(settled_rows) AS s, sum(replayed) AS r,"
+        "  sum(delivered) AS v, sum(dropped) AS l, sum(passed) AS p,"
+        "  (SELECT count(*) FROM " CURSOR_OF_HELD
+        "   WHERE h.dest = o.dest AND h.seq <= c.acked) AS h"
+        "  FROM outbox_cursor o GROUP BY dest) WHERE s + r <> v + h + l + p"},
+    {"ledger",
+        "SELECT dest, printf('of %lld rows put %lld are settled, which leaves"
+        " %lld, but %lld stand above the cursors', put, s, put - s, n)"
+        " FROM (SELECT dest, " PUT " AS put, sum(settled_rows) AS s,"
+        "  " ROWS_ABOVE " AS n FROM outbox_cursor c GROUP BY dest)"
+        " WHERE put - s <> n"},
+    {"ledger",
+        "SELECT dest, printf('of %lld bytes put %lld are settled, which leaves"
+        " %lld, but %lld stand above the cursors', put, s, put - s, n)"
+        " FROM (SELECT dest, " PUT_BYTES " AS put, sum(settled_bytes) AS s,"
+        "  " BYTES_ABOVE " AS n FROM outbox_cursor c GROUP BY dest)"
+        " WHERE n <> put - s"},
+    {"ledger",
+        "SELECT dest, printf('%lld rows are counted as dropped, outbox_lost"
+        " tells of %lld', l, n) FROM (SELECT dest, sum(dropped) AS l,"
+        "  (SELECT ifnull(sum(n), 0) FROM outbox_lost t"
+        "   WHERE t.dest = c.dest) AS n"
+        "  FROM outbox_cursor c GROUP BY dest) WHERE l <> n"},
+    {"lost",
+        "SELECT dest, printf('rows %lld to %lld, reason %s: %lld messages and"
+        " %lld bytes cannot be', lo, hi, reason, n, bytes) FROM outbox_lost"
+        " WHERE lo < 1 OR hi < lo OR n < 1 OR n > hi - lo + 1 OR bytes < 0"
+        "  OR hi > " PUT},
+    {"total",
+        "SELECT NULL, printf('rows %lld to %lld have %lld bytes, the totals"
+        " differ by %lld', was + 1, seq, got, bytes - had)"
+        " FROM (SELECT *, (SELECT count(*) FROM outbox o"
+        "   WHERE o.seq > s.was AND o.seq <= s.seq) AS n,"
+        "  (SELECT ifnull(sum(" ROW_BYTES "), 0) FROM outbox o"
+        "   WHERE o.seq > s.was AND o.seq <= s.seq) AS got"
+        "  FROM (SELECT seq, bytes, lag(seq) OVER w AS was,"
+        "   lag(bytes) OVER w AS had FROM outbox_sum"
+        "   WINDOW w AS (ORDER BY seq)) s WHERE was IS NOT NULL)"
+        /* rows that are gone may be in the total, or have gone before it */
+        " WHERE got > bytes - had OR (n = seq - was AND got <> bytes - had)"},
+    {"total",
+        "SELECT NULL, printf('of the totals at each 256th row from %lld to"
+        " %lld there are %lld, not %lld', lo, put, n, put / 256 - lo / 256)"
+        " FROM (SELECT ifnull(min(seq), 0) AS lo, count(*) FILTER (WHERE"
+        "   seq % 256 = 0 AND seq > (SELECT min(seq) FROM outbox_sum)) AS n,"
+        "  " PUT " AS put FROM outbox_sum) WHERE n <> put / 256 - lo / 256"},
+    {"held", "SELECT dest, printf('row %lld of lane %d has no cursor', seq,"
+             " priority) FROM outbox_held h WHERE NOT EXISTS (SELECT 1"
+             "  FROM outbox_cursor c WHERE c.dest = h.dest"
+             "  AND c.lane = h.priority)"},
+    {"held",
+        "SELECT h.dest, printf('row %lld is held, but only %lld was reserved',"
+        " h.seq, c.sent_hi) FROM " CURSOR_OF_HELD " WHERE h.seq > c.sent_hi"},
+    {"held",
+        "SELECT h.dest, printf('row %lld is above the cursor at %lld, and not"
+        " in the log', h.seq, c.acked) FROM " CURSOR_OF_HELD
+        " WHERE h.seq > c.acked"
+        "  AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.seq = h.seq)"},
+    {"held",
+        "SELECT h.dest, printf('row %lld is another message than in the log',"
+        " h.seq) FROM outbox_held h JOIN outbox o ON o.seq = h.seq"
+        " WHERE o.id <> h.id OR o.priority <> h.priority"
+        "  OR o.key IS NOT h.key OR o.dest <> h.dest"},
+    {"held",
+        "SELECT h.dest, printf('row %lld waits behind a row of its key, but"
+        " there is none', h.seq) FROM outbox_held h"
+        " WHERE h.state = 'behind' AND NOT " OLDER_LIVE},
+    {"held",
+        "SELECT h.dest, printf('row %lld is tried while an older row of its"
+        " key waits', h.seq) FROM outbox_held h"
+        " WHERE h.state IN ('retry', 'suspect') AND " OLDER_LIVE},
+    {"held",
+        "SELECT dest, printf('row %lld is %s, and dead_ms says otherwise', seq,"
+        " state) FROM outbox_held"
+        " WHERE (state = 'dead') <> (dead_ms IS NOT NULL)"},
+    {"held",
+        "SELECT h.dest, printf('row %lld is replayed, but was never settled',"
+        " h.seq) FROM " CURSOR_OF_HELD " WHERE h.replay <> 0"
+        "  AND h.seq > c.acked"},
+    {"acks",
+        "SELECT a.dest, printf('row %lld of lane %d was acknowledged, but the"
+        " cursor is at %lld', a.upto, a.lane, c.acked)"
+        " FROM outbox_acks a JOIN outbox_cursor c ON c.dest = a.dest"
+        "  AND c.lane = a.lane WHERE a.upto > c.acked"},
+    {"acks",
+        "SELECT dest, printf('rows %lld and %lld of lane %d were acknowledged"
+        " in one boot at %lld ms and, later, at %lld ms', was, upto, lane,"
+        " before, mono_ms) FROM (SELECT *, lag(upto) OVER w AS was,"
+        "  lag(mono_ms) OVER w AS before FROM outbox_acks"
+        "  WINDOW w AS (PARTITION BY dest, lane, boot ORDER BY upto))"
+        " WHERE boot IS NOT NULL AND mono_ms < before"},
+    {"inbox",
+        "SELECT NULL, printf('command %lld is %s, seen %lld times after %lld"
+        " attempts, processed_ms %s', arrival, state, seen, attempts,"
+        " ifnull(processed_ms, 'NULL')) FROM inbox"
+        " WHERE seen < 1 OR attempts < 0"
+        "  OR state = 'done' AND processed_ms IS NULL"
+        "  OR state IN ('due', 'deferred') AND processed_ms IS NOT NULL"},
+    {"meta", "SELECT NULL, 'stream is not 16 bytes' WHERE NOT EXISTS (SELECT 1"
+             " FROM outbox_meta WHERE key = 'stream'"
+             "  AND typeof(value) = 'blob' AND length(value) = 16)"},
+    {"file", "SELECT NULL, printf('the database is not in WAL mode, but in"
+             " %s', journal_mode) FROM pragma_journal_mode"
+             " WHERE schema = 'main' AND journal_mode <> 'wal'"},
+    {"file", "SELECT NULL, quick_check FROM pragma_quick_check"
+             " WHERE quick_check <> 'ok'"},
+};
+
+/* ---- telling ---- */
+
+static int tell(const struct postbag_verify *v, const char *check,
+    const char *dest, const char *text)
+{
+    return v->finding == NULL ? 0 : v->finding(v->ctx, check, dest, text);
+}
+
+static int run_rule(
+    struct db *db, const struct postbag_verify *v, const struct rule *r)
+{
+    struct stmt s;
+    int result = 0;
+    int err = postbag__prepare(db, &s, r->sql);
+
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < VERIFY_MOST && result == 0; i++) {
+        err = postbag__row(&s);
+        if (err != 1)
+            break;
+        err = POSTBAG_OK;
+        result = tell(
+            v, r->check, postbag__col_text(&s, 0), postbag__col_text(&s, 1));
+    }
+    postbag__finalize(&s);
+    return err == POSTBAG_OK ? result : err;
+}
+
+int postbag__verify_unreadable(struct db *db, const struct postbag_verify *v,
+    const char *check, const char *dest, int err)
+{
+    char text[sizeof(db->fault.text)];
+
+    if (err != POSTBAG_ECORRUPT && err != POSTBAG_ESCHEMA)
+        return err;
+    (void)snprintf(text, sizeof(text), "%s", db->fault.text);
+    return tell(v, check, dest, text);
+}
+
+/* ---- definitions ---- */
+
+/* An error of the model is told as one of the database. */
+static int of_model(struct db *model, struct db *db, int err)
+{
+    return err == POSTBAG_OK ? err : postbag__pass(&db->fault, &model->fault);
+}
+
+/* What setting the options of db would write. */
+static int set_options(struct db *model, struct db *db)
+{
+    struct limits limits;
+    int64_t max_payload = 0;
+    int err = postbag__query_i64(db,
+        "SELECT ifnull((SELECT value FROM outbox_meta"
+        " WHERE key = 'max_payload'), 0)",
+        &max_payload);
+
+    if (err == POSTBAG_OK)
+        err = postbag__limits_read(db, &limits);
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__schema_ensure(model, (uint32_t)max_payload);
+    if (err == POSTBAG_OK)
+        err = postbag__limits_set(model, &limits);
+    return of_model(model, db, err);
+}
+
+static int copy_dest(struct db *model, struct db *db, const char *dest)
+{
+    const struct postbag_profile *profile;
+    int err = postbag__profile_read(db, dest, &profile);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__schema_add_dest(model, dest);
+    if (err == POSTBAG_OK)
+        err = postbag__profile_set(model, dest, profile);
+    return of_model(model, db, err);
+}
+
+static int copy_dests(
+    struct db *model, struct db *db, const struct postbag_verify *v)
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s, "SELECT name FROM outbox_dest");
+
+    if (err != POSTBAG_OK)
+        return err;
+    while ((err = postbag__row(&s)) == 1) {
+        err = copy_dest(model, db, postbag__col_text(&s, 0));
+        if (err == POSTBAG_EINVAL)
+            err = tell(v, "schema", postbag__col_text(&s, 0), db->fault.text);
+        if (err != POSTBAG_OK)
+            break;
+    }
+    postbag__finalize(&s);
+    return err;
+}
+
+/* wanted stands on a definition: does the other database have it? */
+static int compare(const struct postbag_verify *v, struct stmt *wanted,
+    struct stmt *found, const char *missing)
+{
+    const char *kind = postbag__col_text(wanted, 0);
+    const char *name = postbag__col_text(wanted, 1);
+    int is_there;
+    int is_same = 0;
+    char text[160];
+
+    for (int i = 0; i < 3; i++)
+        postbag__bind_text(found, i + 1, postbag__col_text(wanted, i));
+    is_there = postbag__row(found);
+    if (is_there == 1) {
+        is_same = postbag__col_i64(found, 0) != 0;
+        postbag__reset(found);
+    }
+    if (is_there < 0 || is_same)
+        return is_there < 0 ? is_there : POSTBAG_OK;
+    (void)snprintf(text, sizeof(text), "%s %s %s", kind, name,
+        is_there ? "is not as this library writes it" : missing);
+    return tell(v, "schema", NULL, text);
+}
+
+static int compare_all(const struct postbag_verify *v, struct db *wanted_in,
+    const char *wanted_sql, struct db *found_in, const char *found_sql,
+    const char *missing)
+{
+    struct stmt wanted = {0};
+    struct stmt found = {0};
+    int err = postbag__prepare(wanted_in, &wanted, wanted_sql);
+
+    if (err == POSTBAG_OK)
+        err = postbag__prepare(found_in, &found, found_sql);
+    while (err == POSTBAG_OK && (err = postbag__row(&wanted)) == 1)
+        err = compare(v, &wanted, &found, missing);
+    postbag__finalize(&wanted);
+    postbag__finalize(&found);
+    return err;
+}
+
+static int check_schema(struct db *db, const struct postbag_verify *v)
+{
+    struct db model;
+    int err = postbag__db_open(&model, ":memory:", DB_SCRATCH, DB_NORMAL, 0);
+
+    err = of_model(&model, db, err);
+    if (err == POSTBAG_OK)
+        err = set_options(&model, db);
+    if (err == POSTBAG_OK)
+        err = copy_dests(&model, db, v);
+    if (err == POSTBAG_OK)
+        err = compare_all(v, &model,
+            "SELECT type, name, sql FROM sqlite_schema WHERE sql NOT NULL", db,
+            "SELECT sql = ?3 FROM main.sqlite_schema"
+            " WHERE type = ?1 AND name = ?2",
+            "is missing");
+    /* a trigger of ours that ought to be gone refuses messages */
+    if (err == POSTBAG_OK)
+        err = compare_all(v, db,
+            "SELECT type, name, sql FROM main.sqlite_schema"
+            " WHERE type = 'trigger' AND tbl_name = 'outbox'"
+            "  AND substr(name, 1, 7) = 'outbox_'",
+            &model,
+            "SELECT ?3 NOT NULL FROM sqlite_schema"
+            " WHERE type = ?1 AND name = ?2",
+            "ought to be gone");
+    postbag__db_close(&model);
+    return err;
+}
+
+int postbag__verify(struct db *db, const struct postbag_verify *v)
+{
+    int err = check_schema(db, v);
+
+    if (err < 0)
+        err = postbag__verify_unreadable(db, v, "schema", NULL, err);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && err == 0; i++) {
+        err = run_rule(db, v, &rules[i]);
+        if (err < 0)
+            err = postbag__verify_unreadable(db, v, rules[i].check, NULL, err);
+    }
+    return err;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* What time was it then?  Known, put right by the boot clock, or not known. */
+#include "moment.h"
+
+#include "unit.h"
+
+/* 2027-01-15, an hour after boot 1. */
+static const int64_t today_ms = INT64_C(1800000000000);
+enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
+
+static struct moment moment(int boot, int64_t mono_ms, int64_t wall_ms)
+{
+    struct moment m = {.wall_ms = wall_ms, .mono_ms = mono_ms};
+
+    memset(m.boot, boot, sizeof(m.boot));
+    return m;
+}
+
+static void test_moment_then_as_known_now(void **state)
+{
+    static const int64_t set = POSTBAG__CLOCK_IS_SET_MS;
+    const struct {
+        const char *what;
+        struct moment then, now;
+        int64_t wall_ms;
+    } all[] = {
+        {"the clock was set", moment(1, MINUTE_MS, today_ms - 5),
+            moment(1, HOUR_MS, today_ms), today_ms - 5},
+        {"was set, and is not now", moment(1, MINUTE_MS, today_ms),
+            moment(1, HOUR_MS, 1000), today_ms},
+        {"was set, in another boot, without a stamp", moment(0, 0, set),
+            moment(1, HOUR_MS, today_ms), set},
+        {"was set since", moment(1, MINUTE_MS, 60000),
+            moment(1, HOUR_MS, today_ms), today_ms - 59 * MINUTE_MS},
+        {"a day before it is taken for set", moment(1, MINUTE_MS, set - 1),
+            moment(1, HOUR_MS, set), set - 59 * MINUTE_MS},
+        {"this very moment", moment(1, HOUR_MS, 0),
+            moment(1, HOUR_MS, today_ms), today_ms},
+        {"is not set yet", moment(1, MINUTE_MS, 60000),
+            moment(1, HOUR_MS, set - 1), 0},
+        {"another boot", moment(2, MINUTE_MS, 60000),
+            moment(1, HOUR_MS, today_ms), 0},
+        {"no stamp", moment(0, 0, 60000), moment(1, HOUR_MS, today_ms), 0},
+        {"no stamp, no boot", moment(0, 0, 60000), moment(0, HOUR_MS, today_ms),
+            0},
+        {"later than now", moment(1, HOUR_MS + 1, 60000),
+            moment(1, HOUR_MS, today_ms), 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (postbag__moment_wall_ms(&all[i].then, &all[i].now) !=
+            all[i].wall_ms)
+            fail_msg("%s", all[i].what);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_moment_then_as_known_now),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
