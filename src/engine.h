@@ -30,6 +30,7 @@ struct engine {
     struct lost_store lost;
     struct held_store held;
     struct trial_store trials;
+    struct coalesce_store coalesce;
     struct envelope envelope;
     struct lease lease;
     struct sender sender;

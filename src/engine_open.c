@@ -223,14 +223,17 @@ static int open_dest(struct engine *e)
 static int open_database(struct engine *e)
 {
     const struct postbag_config *c = e->config;
-    const struct limits limits = {
-        .max_rows = c->max_rows, .max_bytes = c->max_bytes};
+    struct limits limits = {.max_rows = c->max_rows, .max_bytes = c->max_bytes};
     int err = e->port->storage_check(e->port->ctx, c->db_path);
 
     if (err != POSTBAG_OK)
         return postbag__fail(&e->db.fault, err,
             "%s is on a network file system, or its folder is missing: %s",
             c->db_path, postbag_error_text(err));
+    if (postbag__overflow_parse(c->overflow, &limits) != POSTBAG_OK)
+        return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
+            "option overflow is %s; it must be reject or drop_oldest",
+            c->overflow);
     err = postbag__db_open_backed(
         &e->db, e->port, c->db_path, DB_CREATE, DB_NORMAL, OPEN_BUSY_MS);
     if (err == POSTBAG_OK)
@@ -270,6 +273,8 @@ static int open_stores(struct engine *e)
     if (err == POSTBAG_OK)
         err = postbag__trial_store_open(&e->trials, &e->db, c->dest);
     if (err == POSTBAG_OK)
+        err = postbag__coalesce_open(&e->coalesce, &e->db, c->dest);
+    if (err == POSTBAG_OK)
         err = postbag__envelope_open(&e->envelope, &e->db, kind, c->source);
     return err;
 }
@@ -289,6 +294,7 @@ static int open_sender(struct engine *e)
         .lost = &e->lost,
         .held = &e->held,
         .trials = &e->trials,
+        .coalesce = &e->coalesce,
         .envelope = &e->envelope,
         .options =
             {
@@ -428,6 +434,7 @@ void postbag__engine_close(struct engine *e)
     postbag__mailbox_free(&e->mailbox);
     postbag__envelope_close(&e->envelope);
     postbag__trial_store_close(&e->trials);
+    postbag__coalesce_close(&e->coalesce);
     postbag__held_close(&e->held);
     postbag__lost_close(&e->lost);
     postbag__outbox_close(&e->outbox);

@@ -31,6 +31,7 @@ void postbag__lane_restart(struct lane *l, int64_t acked, int64_t sent_hi)
     l->scanned = acked;
     l->sent_hi = sent_hi;
     l->sent = sent_hi;
+    l->begun = sent_hi;
     memset(&l->gain, 0, sizeof(l->gain));
 }
 
@@ -56,6 +57,7 @@ struct entry *postbag__lane_push(
     e->key = key;
     e->state = ENTRY_READY;
     e->outcome = OUTCOME_DELIVERED;
+    e->coalesces = 0;
     return e;
 }
 
@@ -91,7 +93,7 @@ struct entry *postbag__lane_find(struct lane *l, int64_t seq)
     return NULL;
 }
 
-static void count_expired(struct lost *lost, const struct entry *e)
+static void count_lost(struct lost *lost, const struct entry *e)
 {
     if (lost->n == 0)
         lost->lo = e->seq;
@@ -102,12 +104,16 @@ static void count_expired(struct lost *lost, const struct entry *e)
 
 static void count_gain(struct lane *l, const struct entry *e)
 {
+    if (e->outcome == OUTCOME_GONE)
+        return;
     l->gain.rows++;
     l->gain.bytes += e->bytes;
     l->gain.delivered += e->outcome == OUTCOME_DELIVERED;
     l->gain.passed += e->outcome == OUTCOME_PASSED;
     if (e->outcome == OUTCOME_EXPIRED)
-        count_expired(&l->gain.expired, e);
+        count_lost(&l->gain.expired, e);
+    if (e->outcome == OUTCOME_REPLACED)
+        count_lost(&l->gain.replaced, e);
 }
 
 /* An empty lane has looked at everything up to scanned and found nothing of
@@ -130,7 +136,7 @@ static void advance(struct lane *l)
 void postbag__lane_settle(struct lane *l, struct entry *e, enum outcome outcome)
 {
     e->state = ENTRY_SETTLED;
-    e->outcome = (uint8_t)outcome;
+    e->outcome = (unsigned)outcome & 0x7fu;
     advance(l);
 }
 

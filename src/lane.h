@@ -25,7 +25,9 @@ enum outcome {
     OUTCOME_DELIVERED,
     OUTCOME_PASSED,
     OUTCOME_HELD,
-    OUTCOME_EXPIRED
+    OUTCOME_EXPIRED,
+    OUTCOME_REPLACED, /* by a newer one of its coalesce */
+    OUTCOME_GONE      /* from the log: whoever deleted it has counted it */
 };
 
 struct entry {
@@ -33,7 +35,8 @@ struct entry {
     uint32_t bytes; /* topic and payload */
     uint32_t key;   /* hash of its key, not 0; 0: no key */
     uint8_t state;
-    uint8_t outcome;
+    unsigned outcome : 7;
+    unsigned coalesces : 1; /* and so may be replaced by a newer row */
 };
 
 /* Rows that were dropped one after the other; n is 0: none. */
@@ -45,6 +48,7 @@ struct lost {
 struct lane_gain {
     int64_t rows, bytes, delivered, passed;
     struct lost expired;
+    struct lost replaced; /* with others between them */
 };
 
 struct lane {
@@ -53,6 +57,7 @@ struct lane {
     int64_t acked;   /* every row of this lane up to here is settled */
     int64_t saved;   /* what the database says of acked */
     int64_t sent_hi; /* what the database allows to be sent */
+    int64_t begun;   /* up to here rows may have been sent, or settled in RAM */
     int64_t scanned; /* rows up to here were looked at */
     int64_t sent;    /* no row above this was ever handed to a transport */
     struct lane_gain gain;

@@ -36,6 +36,7 @@ static const struct stmt_plan plan[] = {
         "SELECT d.epoch, d.owner IS NULL OR d.boot IS NOT ?2,"
         " ifnull(d.lease_until, 0), (SELECT sum(settled_rows)"
         "  FROM outbox_cursor c WHERE c.dest = d.name),"
+        " (SELECT sum(acked) FROM outbox_cursor c WHERE c.dest = d.name),"
         " (SELECT ifnull(max(seq), 0) FROM outbox), d.owner IS NOT NULL"
         " FROM outbox_dest d WHERE d.name = ?1"},
     {offsetof(struct lease, take),
@@ -149,7 +150,7 @@ void postbag__lease_rollback(struct lease *l)
 /* ---- taking over ---- */
 
 struct look {
-    int64_t epoch, until_ms, settled, put;
+    int64_t epoch, until_ms, settled, acked, put;
     int owner_is_gone, has_owner;
 };
 
@@ -169,8 +170,9 @@ static int look(struct lease *l, struct look *out)
     out->owner_is_gone = postbag__col_i64(&l->look, 1) != 0;
     out->until_ms = postbag__col_i64(&l->look, 2);
     out->settled = postbag__col_i64(&l->look, 3);
-    out->put = postbag__col_i64(&l->look, 4);
-    out->has_owner = postbag__col_i64(&l->look, 5) != 0;
+    out->acked = postbag__col_i64(&l->look, 4);
+    out->put = postbag__col_i64(&l->look, 5);
+    out->has_owner = postbag__col_i64(&l->look, 6) != 0;
     postbag__reset(&l->look);
     return POSTBAG_OK;
 }
@@ -185,13 +187,14 @@ static int try_lock(
     return port->lock_file(port->ctx, path, lock);
 }
 
-/* Has work waited for one lease without the cursor moving? */
+/* Has work waited for one lease without a cursor moving?  Writers that drop
+ * rows raise the settled counts, too: that is not the owner's doing. */
 static int has_waited(struct lease *l, const struct look *seen, int64_t now_ms)
 {
-    if (seen->put <= seen->settled || seen->settled != l->seen_settled ||
+    if (seen->put <= seen->settled || seen->acked != l->seen_acked ||
         l->unmoved_since_ms == 0)
         l->unmoved_since_ms = now_ms;
-    l->seen_settled = seen->settled;
+    l->seen_acked = seen->acked;
     return now_ms - l->unmoved_since_ms >= (int64_t)l->lease_ms;
 }
 

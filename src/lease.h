@@ -40,7 +40,7 @@ struct lease {
     int64_t next_us;  /* look again */
     struct postbag_lock *lock, *standby_lock;
     /* standby: since when work waits without the cursor moving */
-    int64_t unmoved_since_ms, seen_settled;
+    int64_t unmoved_since_ms, seen_acked;
     struct stmt look, take, renew, check, free;
 };
 

@@ -3,13 +3,16 @@
  * Limits become a trigger with literals, as max_payload does (schema.c), so
  * that plain SQL meets them too.  What waits is what was put less what the
  * slowest destination has settled; both are known without a walk.  The row is
- * refused before it exists: only the statement is undone, and the rest of the
- * application's transaction stays.
+ * refused before it exists, or older ones make room for it: only the statement
+ * is undone, and the rest of the application's transaction stays.
  */
 #include "limit_store.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "coalesce_store.h"
+#include "drop_sql.h"
 #include "error.h"
 
 /* ---- the trigger ---- */
@@ -40,53 +43,161 @@
 #define ROWS_WAIT(in) ROWS_PUT(in) " - " SETTLED(in, "settled_rows")
 #define BYTES_WAIT(in) BYTES_PUT(in) " - " SETTLED(in, "settled_bytes")
 
+/* What NEW brings, and what it replaces, whichever trigger comes first. */
+#define NEW_BYTES \
+    "(length(CAST(NEW.topic AS BLOB)) + length(CAST(NEW.payload AS BLOB)))"
+#define REPLACED(what) \
+    "iif(NEW.coalesce IS NULL, 0, (SELECT " what \
+    " FROM outbox o WHERE " POSTBAG__REPLACED "))"
+
+/* A put makes room for itself and no more; one larger than the limit gets in
+ * when nothing else waits. */
+#define NEEDED \
+    "min(" NEW_BYTES ", (SELECT value FROM outbox_meta" \
+    " WHERE key = 'max_bytes'))"
+
+/*
+ * The oldest bulk rows that no relay has begun with and that have so many
+ * bytes together, up to the last of them, CUT.  A few rows are looked at, and
+ * only if these are too small, many.  What the rows' condition reads is not
+ * what dropping them changes (drop_sql.h).  It has one upper bound, or SQLite
+ * may walk up to the other.
+ */
+#define RESERVED "(SELECT max(sent_hi) FROM outbox_cursor WHERE lane = 0)"
+#define MAY_DROP \
+    "o.priority = 0 AND o.seq > " RESERVED \
+    " AND (NEW.coalesce IS NULL OR o.coalesce IS NOT NEW.coalesce)"
+#define CUT_WITHIN(look, bytes) \
+    "(SELECT seq FROM (SELECT seq, sum(b) OVER (ORDER BY seq" \
+    "  ROWS UNBOUNDED PRECEDING) AS upto FROM (SELECT o.seq," \
+    "   iif(" MAY_DROP " AND o.seq < NEW.seq, " DROP_BYTES ", 0) AS b" \
+    "   FROM outbox o WHERE o.seq > " RESERVED " ORDER BY o.seq LIMIT " look \
+    "))" \
+    " WHERE upto >= " bytes " LIMIT 1)"
+#define CUT(bytes) \
+    "ifnull(" CUT_WITHIN("16", bytes) ", " CUT_WITHIN("10000", bytes) ")"
+#define CUT_ONE \
+    "(SELECT seq FROM (SELECT o.seq, " MAY_DROP " AND o.seq < NEW.seq AS may" \
+    " FROM outbox o WHERE o.seq > " RESERVED " ORDER BY o.seq LIMIT 10000)" \
+    " WHERE may LIMIT 1)"
+#define OLDEST(cut) MAY_DROP " AND o.seq <= " cut
+
+/* An entry may grow as long as nothing above it was sent: what it then spans
+ * was dropped, is of other lanes, or for others. */
+#define GROWS \
+    "reason = 'limit' AND outbox_lost.hi = (SELECT max(hi)" \
+    " FROM outbox_lost x WHERE x.dest = l.name AND x.reason = 'limit')" \
+    " AND outbox_lost.hi < l.lo AND outbox_lost.hi > " RESERVED
+#define GREW "reason = 'limit' AND hi = l.hi"
+#define DROP_ALL(rows) \
+    { \
+        DROP_COUNT(rows, "0"), DROP_EXTEND(rows, GROWS), \
+            DROP_RECORD(rows, "limit", GREW), DROP_DELETE(rows) \
+    }
+
+/* One rule, one trigger. */
+struct rule {
+    const char *name, *waits, *replaced, *brought; /* terms */
+    const char *option, *unit, *no_cut, *drop[4];
+};
+
+static const struct rule rules[] = {
+    {"outbox_limit_rows", ROWS_WAIT(""), REPLACED("count(*)"), "1", "max_rows",
+        "messages", CUT_ONE " IS NULL", DROP_ALL(OLDEST(CUT_ONE))},
+    {"outbox_limit_bytes", BYTES_WAIT(""),
+        REPLACED("ifnull(sum(" DROP_BYTES "), 0)"), NEW_BYTES, "max_bytes",
+        "bytes", CUT(NEEDED) " IS NULL", DROP_ALL(OLDEST(CUT(NEEDED)))},
+};
+enum { RULES = sizeof(rules) / sizeof(rules[0]), TRIGGER_SIZE = 12000 };
+
 /* db_codes.c knows these texts by their beginning. */
-#define FULL " THEN RAISE(ABORT, 'postbag: outbox is full: "
+#define FULL "SELECT RAISE(ABORT, 'postbag: outbox is full: %s (%lu) %s wait')"
 
-static const char rows_rule[] =
-    " WHEN " ROWS_WAIT("") " >= %lu" FULL "max_rows (%lu) messages wait')";
-static const char bytes_rule[] =
-    " WHEN " BYTES_WAIT("") " >= %lu" FULL "max_bytes (%lu) bytes wait')";
-
-enum { RULE_SIZE = 600, TRIGGER_SIZE = 2 * RULE_SIZE + 100 };
-
-/* The statement that makes the trigger; "" without a limit. */
-static void write_trigger(char out[TRIGGER_SIZE], const struct limits *l)
+/* The statement that makes its trigger; "" without a limit.  Before the row
+ * exists it is refused; dropping comes after, or the newest row would go. */
+static void write_trigger(
+    char out[TRIGGER_SIZE], const struct rule *r, uint32_t most, int drops)
 {
-    char rows[RULE_SIZE] = "";
-    char bytes[RULE_SIZE] = "";
+    unsigned long limit = most;
 
-    if (l->max_rows != 0)
-        (void)snprintf(rows, sizeof(rows), rows_rule,
-            (unsigned long)l->max_rows, (unsigned long)l->max_rows);
-    if (l->max_bytes != 0)
-        (void)snprintf(bytes, sizeof(bytes), bytes_rule,
-            (unsigned long)l->max_bytes, (unsigned long)l->max_bytes);
     out[0] = '\0';
-    if (rows[0] != '\0' || bytes[0] != '\0')
+    if (limit != 0 && !drops)
         (void)snprintf(out, TRIGGER_SIZE,
-            "CREATE TRIGGER outbox_limit BEFORE INSERT ON outbox BEGIN"
-            " SELECT CASE%s%s END; END",
-            rows, bytes);
+            "CREATE TRIGGER %s BEFORE INSERT ON outbox"
+            " WHEN %s - %s >= %lu BEGIN " FULL "; END",
+            r->name, r->waits, r->replaced, limit, r->option, limit, r->unit);
+    if (limit != 0 && drops)
+        (void)snprintf(out, TRIGGER_SIZE,
+            "CREATE TRIGGER %s AFTER INSERT ON outbox"
+            " WHEN %s - %s - %s >= %lu BEGIN " FULL " WHERE %s; %s%s%s%s END",
+            r->name, r->waits, r->replaced, r->brought, limit, r->option, limit,
+            r->unit, r->no_cut, r->drop[0], r->drop[1], r->drop[2], r->drop[3]);
 }
 
 /* ---- setting them ---- */
 
-/* 1: they are so already.  A library with another rule has another trigger. */
-static int is_set(struct db *db, const struct limits *l, const char *trigger)
+static uint32_t limit_of(const struct limits *l, size_t rule)
+{
+    return rule == 0 ? l->max_rows : l->max_bytes;
+}
+
+static const char *overflow_of(const struct limits *l)
+{
+    return l->drop_oldest ? "drop_oldest" : "reject";
+}
+
+int postbag__overflow_parse(const char *name, struct limits *l)
+{
+    l->drop_oldest = strcmp(name, "drop_oldest") == 0;
+    return strcmp(name, overflow_of(l)) == 0 ? POSTBAG_OK : POSTBAG_EINVAL;
+}
+
+/* 1, 0 or an error.  Another library may have other rules. */
+static int has_trigger(struct db *db, const char *name, const char *sql)
 {
     struct stmt s;
     int err = postbag__prepare(db, &s,
         "SELECT ifnull((SELECT sql FROM sqlite_schema"
-        "  WHERE type = 'trigger' AND name = 'outbox_limit'), '') = ?1"
-        " AND (SELECT value FROM outbox_meta WHERE key = 'max_rows') IS ?2"
-        " AND (SELECT value FROM outbox_meta WHERE key = 'max_bytes') IS ?3");
+        "  WHERE type = 'trigger' AND name = ?1), '') = ?2");
 
     if (err != POSTBAG_OK)
         return err;
-    postbag__bind_text(&s, 1, trigger);
-    postbag__bind_i64(&s, 2, l->max_rows);
-    postbag__bind_i64(&s, 3, l->max_bytes);
+    postbag__bind_text(&s, 1, name);
+    postbag__bind_text(&s, 2, sql);
+    err = postbag__row(&s);
+    if (err == 1)
+        err = postbag__col_i64(&s, 0) != 0;
+    postbag__finalize(&s);
+    return err;
+}
+
+static int set_trigger(struct db *db, const char *name, const char *sql)
+{
+    char drop[80];
+    int err;
+
+    (void)snprintf(drop, sizeof(drop), "DROP TRIGGER IF EXISTS %s", name);
+    err = postbag__exec(db, drop);
+    return err == POSTBAG_OK && sql[0] != '\0' ? postbag__exec(db, sql) : err;
+}
+
+static void bind_limits(struct stmt *s, const struct limits *l)
+{
+    postbag__bind_i64(s, 1, l->max_rows);
+    postbag__bind_i64(s, 2, l->max_bytes);
+    postbag__bind_text(s, 3, overflow_of(l));
+}
+
+static int is_stored(struct db *db, const struct limits *l)
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "SELECT count(*) = 3 FROM outbox_meta WHERE (key, value) IN (VALUES"
+        " ('max_rows', ?1), ('max_bytes', ?2), ('overflow', ?3))");
+
+    if (err != POSTBAG_OK)
+        return err;
+    bind_limits(&s, l);
     err = postbag__row(&s);
     if (err == 1)
         err = postbag__col_i64(&s, 0) != 0;
@@ -98,35 +209,51 @@ static int store(struct db *db, const struct limits *l)
 {
     struct stmt s;
     int err = postbag__prepare(db, &s,
-        "UPDATE outbox_meta SET value = iif(key = 'max_rows', ?1, ?2)"
-        " WHERE key IN ('max_rows', 'max_bytes')");
+        "REPLACE INTO outbox_meta(key, value) VALUES"
+        " ('max_rows', ?1), ('max_bytes', ?2), ('overflow', ?3)");
 
     if (err != POSTBAG_OK)
         return err;
-    postbag__bind_i64(&s, 1, l->max_rows);
-    postbag__bind_i64(&s, 2, l->max_bytes);
+    bind_limits(&s, l);
     err = postbag__run(&s);
     postbag__finalize(&s);
     return err;
 }
 
+static int is_set(struct db *db, const struct limits *l)
+{
+    char sql[TRIGGER_SIZE];
+    int err = is_stored(db, l);
+
+    for (size_t i = 0; i < RULES && err == 1; i++) {
+        write_trigger(sql, &rules[i], limit_of(l, i), l->drop_oldest);
+        err = has_trigger(db, rules[i].name, sql);
+    }
+    return err;
+}
+
+static int set(struct db *db, const struct limits *l)
+{
+    char sql[TRIGGER_SIZE];
+    int err = store(db, l);
+
+    for (size_t i = RULES; i-- > 0 && err == POSTBAG_OK;) {
+        write_trigger(sql, &rules[i], limit_of(l, i), l->drop_oldest);
+        err = set_trigger(db, rules[i].name, sql);
+    }
+    return err;
+}
+
 int postbag__limits_set(struct db *db, const struct limits *l)
 {
-    char trigger[TRIGGER_SIZE];
-    int err;
+    int err = is_set(db, l);
 
-    write_trigger(trigger, l);
-    err = is_set(db, l, trigger);
     if (err != 0)
         return err < 0 ? err : POSTBAG_OK;
     err = postbag__begin(db, DB_FULL);
     if (err != POSTBAG_OK)
         return err;
-    err = store(db, l);
-    if (err == POSTBAG_OK)
-        err = postbag__exec(db, "DROP TRIGGER IF EXISTS outbox_limit");
-    if (err == POSTBAG_OK && trigger[0] != '\0')
-        err = postbag__exec(db, trigger);
+    err = set(db, l);
     if (err == POSTBAG_OK)
         return postbag__commit(db);
     postbag__rollback(db);
@@ -137,6 +264,7 @@ int postbag__limits_read(struct db *db, struct limits *out)
 {
     int64_t max_rows = 0;
     int64_t max_bytes = 0;
+    int64_t drops = 0;
     int err = postbag__query_i64(db,
         "SELECT ifnull((SELECT value FROM outbox_meta"
         " WHERE key = 'max_rows'), 0)",
@@ -147,8 +275,14 @@ int postbag__limits_read(struct db *db, struct limits *out)
             "SELECT ifnull((SELECT value FROM outbox_meta"
             " WHERE key = 'max_bytes'), 0)",
             &max_bytes);
+    if (err == POSTBAG_OK)
+        err = postbag__query_i64(db,
+            "SELECT EXISTS (SELECT 1 FROM outbox_meta"
+            " WHERE key = 'overflow' AND value = 'drop_oldest')",
+            &drops);
     out->max_rows = (uint32_t)max_rows;
     out->max_bytes = (uint32_t)max_bytes;
+    out->drop_oldest = drops != 0;
     return err;
 }
 

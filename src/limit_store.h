@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Floor 2.  How much may wait: the limits in outbox_meta, and the trigger
- * outbox_limit, which holds every writer to them.
+ * Floor 2.  How much may wait: the limits in outbox_meta, and the triggers
+ * outbox_limit_rows and outbox_limit_bytes, which hold every writer to them.
  */
 #ifndef POSTBAG_SRC_LIMIT_STORE_H
 #define POSTBAG_SRC_LIMIT_STORE_H
@@ -12,7 +12,11 @@
 struct limits {
     uint32_t max_rows;  /* 0: any number */
     uint32_t max_bytes; /* 0: any number */
+    int drop_oldest;    /* a full outbox drops bulk rows, and else refuses */
 };
+
+/* Option overflow; EINVAL: no such policy. */
+POSTBAG_CHECK int postbag__overflow_parse(const char *name, struct limits *l);
 
 /* Set them, in a transaction of its own; writes nothing if they are set
  * already. */

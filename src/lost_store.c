@@ -14,6 +14,10 @@ static const struct stmt_plan plan[] = {
     {offsetof(struct lost_store, grow),
         "UPDATE outbox_lost SET hi = ?3, n = n + ?4, bytes = bytes + ?5,"
         " at_ms = ?7 WHERE dest = ?1 AND hi = ?2 - 1 AND reason = ?6"},
+    {offsetof(struct lost_store, merge),
+        "UPDATE outbox_lost SET lo = min(lo, ?2), hi = max(hi, ?3),"
+        " n = n + ?4, bytes = bytes + ?5, at_ms = ?7"
+        " WHERE dest = ?1 AND reason = 'coalesced' AND reason = ?6"},
     {offsetof(struct lost_store, add),
         "INSERT INTO outbox_lost(dest, lo, hi, n, bytes, reason, at_ms)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
@@ -51,7 +55,8 @@ static int run(struct lost_store *l, struct stmt *s, const struct lost *lost,
 int postbag__lost_note(struct lost_store *l, const struct lost *lost,
     const char *reason, int64_t at_ms)
 {
-    int err = run(l, &l->grow, lost, reason, at_ms);
+    int is_merged = strcmp(reason, "coalesced") == 0;
+    int err = run(l, is_merged ? &l->merge : &l->grow, lost, reason, at_ms);
 
     if (err != POSTBAG_OK || postbag__changes(l->db) != 0)
         return err;

@@ -9,7 +9,7 @@
 struct lost_store {
     struct db *db;
     const char *dest; /* borrowed */
-    struct stmt grow, add;
+    struct stmt grow, merge, add;
 };
 
 POSTBAG_CHECK int postbag__lost_open(
@@ -17,7 +17,7 @@ POSTBAG_CHECK int postbag__lost_open(
 void postbag__lost_close(struct lost_store *l);
 
 /* Record dropped rows, in the transaction that counts them.  An entry of the
- * same reason that ends right before them grows. */
+ * same reason that ends right before them grows; of coalesced there is one. */
 POSTBAG_CHECK int postbag__lost_note(struct lost_store *l,
     const struct lost *lost, const char *reason, int64_t at_ms);
 

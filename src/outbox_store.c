@@ -12,7 +12,8 @@
 
 #define SCAN_COLUMNS \
     "SELECT seq, length(CAST(topic AS BLOB)) + length(CAST(payload AS BLOB))," \
-    " key, dest IS NULL OR dest = ?3 FROM outbox"
+    " ifnull(key, coalesce), dest IS NULL OR dest = ?3," \
+    " coalesce IS NOT NULL FROM outbox"
 
 static const struct stmt_plan plan[] = {
     {offsetof(struct outbox_store, scan_bulk),
@@ -33,6 +34,9 @@ static const struct stmt_plan plan[] = {
         " delivered = delivered + ?7, passed = passed + ?8,"
         " dropped = dropped + ?9"
         " WHERE dest = ?1 AND lane = ?2 AND acked <= ?3"},
+    {offsetof(struct outbox_store, release),
+        "UPDATE outbox_cursor SET sent_hi = max(acked, ?3)"
+        " WHERE dest = ?1 AND lane = ?2 AND sent_hi > ?3"},
     {offsetof(struct outbox_store, note_ack),
         "INSERT INTO outbox_acks(dest, lane, upto, at_ms, boot, mono_ms)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
@@ -105,9 +109,9 @@ int postbag__outbox_scan_next(
     key = postbag__col_text(s, 2);
     out->seq = postbag__col_i64(s, 0);
     out->bytes = (uint32_t)postbag__col_i64(s, 1);
-    out->is_keyed = key != NULL;
     out->key = key == NULL ? 0 : hash_of(key);
     out->is_ours = postbag__col_i64(s, 3) != 0;
+    out->coalesces = postbag__col_i64(s, 4) != 0;
     return 1;
 }
 
@@ -175,12 +179,20 @@ int postbag__outbox_save(
     postbag__bind_i64(s, 6, l->gain.bytes);
     postbag__bind_i64(s, 7, l->gain.delivered);
     postbag__bind_i64(s, 8, l->gain.passed);
-    postbag__bind_i64(s, 9, l->gain.expired.n);
+    postbag__bind_i64(s, 9, l->gain.expired.n + l->gain.replaced.n);
     err = postbag__run(s);
     if (err == POSTBAG_OK && postbag__changes(o->db) != 1)
         err = postbag__fail(&o->db->fault, POSTBAG_EFENCED,
             "the cursor of lane %d moved past ours", lane);
     return err;
+}
+
+int postbag__outbox_release(struct outbox_store *o, int lane, int64_t begun)
+{
+    postbag__bind_text(&o->release, 1, o->dest);
+    postbag__bind_i64(&o->release, 2, lane);
+    postbag__bind_i64(&o->release, 3, begun);
+    return postbag__run(&o->release);
 }
 
 int postbag__outbox_note_ack(

@@ -9,16 +9,16 @@
 struct outbox_store {
     struct db *db;
     const char *dest; /* borrowed */
-    struct stmt scan_bulk, scan_urgent, fetch, newest, save, note_ack;
+    struct stmt scan_bulk, scan_urgent, fetch, newest, save, release, note_ack;
 };
 
 /* A row as the scan sees it. */
 struct scanned {
     int64_t seq;
     uint32_t bytes;
-    uint32_t key; /* hash, as in struct entry */
+    uint32_t key; /* hash, as in struct entry; of coalesce, without a key */
     int is_ours;  /* addressed to this destination, or to all */
-    int is_keyed;
+    int coalesces;
 };
 
 POSTBAG_CHECK int postbag__outbox_open(
@@ -45,6 +45,9 @@ POSTBAG_CHECK int postbag__outbox_load(
  * EFENCED if the cursor in the database is ahead of ours. */
 POSTBAG_CHECK int postbag__outbox_save(
     struct outbox_store *o, int lane, const struct lane *l, int64_t sent_hi);
+/* Rows above `begun` were not sent: take the reservation back to there. */
+POSTBAG_CHECK int postbag__outbox_release(
+    struct outbox_store *o, int lane, int64_t begun);
 /* Remember when the cursor moved: published_at of kept rows. */
 POSTBAG_CHECK int postbag__outbox_note_ack(
     struct outbox_store *o, int lane, int64_t upto, const struct moment *now);

@@ -65,6 +65,7 @@ int postbag__row_read(
     out->created_ms = postbag__col_i64(s, first + 11);
     read_boot(s, first + 12, out->boot);
     out->mono_ms = postbag__col_i64(s, first + 13);
+    out->coalesces = !postbag__col_is_null(s, first + 14);
     if (arena->err != POSTBAG_OK)
         return arena->err;
     out->topic = postbag__arena_at(arena, topic);

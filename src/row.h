@@ -10,8 +10,8 @@
 /* The columns that row_read expects, from column `first` on. */
 #define ROW_COLUMNS \
     "id, topic, payload, key, key_version, type, content_type, headers," \
-    " priority, retain, ttl_ms, created_ms, boot, mono_ms"
-enum { ROW_COLUMN_COUNT = 14 };
+    " priority, retain, ttl_ms, created_ms, boot, mono_ms, coalesce"
+enum { ROW_COLUMN_COUNT = 15 };
 
 struct row {
     int64_t seq;
@@ -23,6 +23,7 @@ struct row {
     int64_t key_version, ttl_ms, created_ms, mono_ms;
     uint8_t boot[16]; /* zeros: not written by the C writer */
     int priority, retain, is_text;
+    int coalesces; /* it asks for it */
     int is_replay; /* sent before; an operator sends it again */
 };
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coalesce_store.h"
 #include "error.h"
 #include "message.h"
 #include "schema_held.h"
@@ -21,7 +22,7 @@ static const char *const outbox_tables[] = {
     " ('schema_version', 1), ('stream', randomblob(16)),"
     " ('machine', NULL), ('file', NULL),"
     " ('max_payload', 65536), ('max_rows', 0), ('max_bytes', 0),"
-    " ('min_free_bytes', 262144)",
+    " ('overflow', 'reject'), ('min_free_bytes', 262144)",
 
     "CREATE TABLE outbox_dest("
     " name TEXT PRIMARY KEY NOT NULL,"
@@ -65,8 +66,6 @@ static const char *const outbox_tables[] = {
     " boot BLOB, mono_ms INTEGER) STRICT",
 
     "CREATE INDEX outbox_urgent ON outbox(priority, seq) WHERE priority > 0",
-    "CREATE INDEX outbox_coalesce ON outbox(coalesce, seq)"
-    " WHERE coalesce IS NOT NULL",
 
     "CREATE TABLE outbox_sum("
     " seq INTEGER PRIMARY KEY, bytes INTEGER NOT NULL) STRICT",
@@ -115,12 +114,14 @@ static const char status_view[] =
     "   WHEN o.seq < d.first_seq"
     "     OR o.dest IS NOT NULL AND o.dest <> d.name THEN 'passed'"
     "   WHEN EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name"
-    "    AND o.seq BETWEEN l.lo AND l.hi) THEN 'dropped'"
+    "    AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'"
+    "    AND (o.priority = 0 OR l.reason <> 'limit')) THEN 'dropped'"
     "   WHEN o.seq <= c.acked THEN 'published'"
     "   WHEN o.seq <= c.sent_hi THEN 'sending' ELSE 'pending' END AS state,"
     "  (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = d.name"
     "   AND NOT EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name"
-    "    AND o.seq BETWEEN l.lo AND l.hi)"
+    "    AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'"
+    "    AND (o.priority = 0 OR l.reason <> 'limit'))"
     "   AND a.lane = o.priority AND a.upto >= o.seq"
     "   ORDER BY a.upto LIMIT 1) AS published_at,"
     "  coalesce(h.attempts, o.seq <= c.sent_hi) AS attempts,"
@@ -238,6 +239,8 @@ static int create_v1(struct db *db)
         err = postbag__schema_create_held(db);
     if (err == POSTBAG_OK)
         err = RUN_ALL(db, outbox_triggers);
+    if (err == POSTBAG_OK)
+        err = postbag__coalesce_create(db);
     if (err == POSTBAG_OK)
         err = write_check_trigger(db, POSTBAG__MAX_PAYLOAD_DEFAULT);
     if (err == POSTBAG_OK)
@@ -421,7 +424,7 @@ int postbag__schema_add_dest(struct db *db, const char *dest)
         " SELECT d.name, l.lane, d.first_seq - 1, d.first_seq - 1,"
         "  iif(l.lane = 0, gone, 0), iif(l.lane = 0, gone_bytes, 0),"
         "  iif(l.lane = 0, gone, 0) FROM stored"
-        " JOIN outbox_dest d JOIN (SELECT 0 AS lane UNION ALL SELECT 1"
-        "  UNION ALL SELECT 2 UNION ALL SELECT 3) l WHERE d.name = ?1",
+        " JOIN outbox_dest d JOIN (SELECT column1 AS lane FROM"
+        "  (VALUES (0), (1), (2), (3))) l WHERE d.name = ?1",
         dest);
 }

@@ -40,7 +40,7 @@ static const char *const statements[] = {
     " id BLOB NOT NULL, topic TEXT NOT NULL, payload ANY NOT NULL,"
     " key TEXT, key_version INTEGER, type TEXT, content_type TEXT,"
     " headers TEXT, priority INTEGER NOT NULL, retain INTEGER NOT NULL,"
-    " ttl_ms INTEGER, created_ms INTEGER NOT NULL,"
+    " ttl_ms INTEGER, coalesce TEXT, created_ms INTEGER NOT NULL,"
     " boot BLOB, mono_ms INTEGER,"
     " replay INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(dest, seq)) STRICT",

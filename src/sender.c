@@ -114,9 +114,14 @@ int postbag__sender_load(struct sender *s)
         err = postbag__sender_look(s);
     if (err != POSTBAG_OK)
         return err;
-    for (int i = 0; i < POSTBAG__LANES; i++)
+    /* what came since was not sent by whoever reserved it */
+    for (int i = 0; i < POSTBAG__LANES; i++) {
         if (s->lanes[i].sent > s->newest)
             s->lanes[i].sent = s->newest;
+        if (s->lanes[i].begun > s->newest)
+            s->lanes[i].begun = s->newest;
+    }
+    s->is_idle = 1;
     return postbag__sender_begin_trial(s);
 }
 
@@ -127,6 +132,7 @@ void postbag__sender_abandon(struct sender *s)
     memset(&s->trial, 0, sizeof(s->trial));
     s->is_trying = 0;
     s->unsaved_us = 0;
+    s->is_idle = 0;
 }
 
 uint32_t postbag__sender_full_window(const struct sender *s)
@@ -142,6 +148,7 @@ uint32_t postbag__sender_full_window(const struct sender *s)
 
 void postbag__sender_link_up(struct sender *s, int64_t now_us)
 {
+    s->is_idle = 0;
     postbag__suspicion_link_up(&s->suspicion);
     s->allowed = postbag__sender_full_window(s);
     s->pause_us = 0;
@@ -154,6 +161,7 @@ void postbag__sender_link_down(struct sender *s)
     s->is_confused = 0;
     s->is_alone = 0;
     postbag__trial_lost(&s->trial);
+    s->is_idle = 1;
     postbag__window_restart(&s->window, s->link->generation);
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_release(&s->lanes[i]);
@@ -205,6 +213,9 @@ static int save_lane(struct sender *s, int i, int64_t wanted)
     if (err == POSTBAG_OK && l->gain.expired.n != 0)
         err = postbag__lost_note(
             s->lost, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
+    if (err == POSTBAG_OK && l->gain.replaced.n != 0)
+        err = postbag__lost_note(
+            s->lost, &l->gain.replaced, "coalesced", port->wall_ms(port->ctx));
     if (err != POSTBAG_OK || !s->options.notes_times || l->gain.rows == 0)
         return err;
     return note_time(s, i);
@@ -298,9 +309,45 @@ int postbag__sender_release(struct sender *s)
 
 int postbag__sender_reserve(struct sender *s, int lane, int64_t seq)
 {
-    if (seq <= s->lanes[lane].sent_hi)
-        return POSTBAG_OK;
-    return save_all(s, lane, seq);
+    struct lane *l = &s->lanes[lane];
+    int err = seq <= l->sent_hi ? POSTBAG_OK : save_all(s, lane, seq);
+
+    if (err == POSTBAG_OK && seq > l->begun)
+        l->begun = seq;
+    return err;
+}
+
+static int lower(struct sender *s)
+{
+    int err = postbag__lease_begin(s->lease, DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
+        if (s->lanes[i].sent_hi > s->lanes[i].begun)
+            err = postbag__outbox_release(s->outbox, i, s->lanes[i].begun);
+    if (err == POSTBAG_OK)
+        return postbag__lease_commit(s->lease);
+    postbag__lease_rollback(s->lease);
+    return err;
+}
+
+/* While the link is down, rows may be dropped that were reserved and not sent.
+ */
+static int take_back(struct sender *s)
+{
+    int is_needed = 0;
+    int err;
+
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        is_needed |= s->lanes[i].sent_hi > s->lanes[i].begun;
+    err = is_needed ? lower(s) : POSTBAG_OK;
+    if (err != POSTBAG_OK)
+        return err;
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (s->lanes[i].sent_hi > s->lanes[i].begun)
+            s->lanes[i].sent_hi = s->lanes[i].begun;
+    return POSTBAG_OK;
 }
 
 void postbag__sender_note_gain(struct sender *s)
@@ -309,17 +356,20 @@ void postbag__sender_note_gain(struct sender *s)
         s->unsaved_us = s->shared->port->mono_us(s->shared->port->ctx);
 }
 
+static int is_due(const struct sender *s, int64_t now_us)
+{
+    return s->is_trying || unsaved_rows(s) >= (int64_t)s->options.ack_batch ||
+           now_us - s->unsaved_us >= (int64_t)s->options.ack_delay_ms * 1000;
+}
+
 int postbag__sender_save(struct sender *s, int64_t now_us, int force)
 {
-    int due;
+    int err = POSTBAG_OK;
 
-    if (postbag__trial_owes(&s->trial))
-        return save_all(s, -1, 0);
-    if (s->unsaved_us == 0)
-        return POSTBAG_OK;
-    due = s->is_trying || unsaved_rows(s) >= (int64_t)s->options.ack_batch ||
-          now_us - s->unsaved_us >= (int64_t)s->options.ack_delay_ms * 1000;
-    return due || force ? save_all(s, -1, 0) : POSTBAG_OK;
+    if (postbag__trial_owes(&s->trial) ||
+        (s->unsaved_us != 0 && (force || is_due(s, now_us))))
+        err = save_all(s, -1, 0);
+    return err == POSTBAG_OK && s->is_idle ? take_back(s) : err;
 }
 
 int64_t postbag__sender_take_settled(struct sender *s)

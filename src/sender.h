@@ -18,6 +18,7 @@
 #include "bound.h"
 #include "bucket.h"
 #include "chooser.h"
+#include "coalesce_store.h"
 #include "envelope.h"
 #include "held_store.h"
 #include "lease.h"
@@ -51,6 +52,7 @@ struct sender {
     struct lost_store *lost;
     struct held_store *held;
     struct trial_store *trials;
+    struct coalesce_store *coalesce;
     struct envelope *envelope;
     struct sender_options options;
     uint8_t boot[16];
@@ -71,14 +73,15 @@ struct sender {
     int again;                /* a pass ended early: there is more to do now */
     struct suspicion suspicion;
     struct trial trial;
-    int is_trying;          /* one row at a time since the start: told */
-    int is_alone;           /* a suspect flies or waits: nothing beside it */
-    int is_confused;        /* a PUBACK said that our packet id is in use */
-    int64_t unreported;     /* rows settled and saved, for the housekeeper */
-    uint32_t newly_dead;    /* not told yet */
-    char last_dead[160];    /* why the last of them is */
-    uint32_t overflowed;    /* dead ones dropped for room, not told yet */
-    uint32_t delivered;     /* since start, for the live state */
+    int is_trying;       /* one row at a time since the start: told */
+    int is_idle;         /* nothing is in flight, and was, or may have been */
+    int is_alone;        /* a suspect flies or waits: nothing beside it */
+    int is_confused;     /* a PUBACK said that our packet id is in use */
+    int64_t unreported;  /* rows settled and saved, for the housekeeper */
+    uint32_t newly_dead; /* not told yet */
+    char last_dead[160]; /* why the last of them is */
+    uint32_t overflowed; /* dead ones dropped for room, not told yet */
+    uint32_t delivered;  /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
 
     struct chooser chooser;              /* whose turn it is */
@@ -127,7 +130,7 @@ enum fate {
     FATE_OVER = 1, /* nothing more leaves in this step */
     FATE_ENDED,    /* nothing more of this lane */
     FATE_GO_ON,    /* the next row may be tried */
-    FATE_GONE,     /* the same; it was a held row, and is not held any more */
+    FATE_GONE,     /* the same, also of its key: this one is settled */
     FATE_SENT
 };
 /* Between the sender's own files: hand over a row of the log, or a held one. */
@@ -183,8 +186,16 @@ POSTBAG_CHECK int postbag__sender_revive(struct sender *s, int64_t now_us);
  * yet settled; then it waits for them, unsent. */
 POSTBAG_CHECK int postbag__sender_expire(
     struct sender *s, int lane, struct entry *e);
-/* The same for a held row that is not in flight. */
-POSTBAG_CHECK int postbag__sender_expire_held(
+/* Drop a held row that is not in flight; reason as in outbox_lost. */
+POSTBAG_CHECK int postbag__sender_drop_held(
+    struct sender *s, const struct row *row, const char *reason);
+
+/* May this row of the log go now?  Of its coalesce only the newest does, and
+ * drops older ones that are held.  OK, or FATE_GONE, FATE_GO_ON. */
+POSTBAG_CHECK int postbag__sender_coalesce(
+    struct sender *s, int lane, struct entry *e);
+/* A held row that is due: OK, or FATE_GONE: dropped for a newer one. */
+POSTBAG_CHECK int postbag__sender_replace_held(
     struct sender *s, const struct row *row);
 
 /* Why the connection must end: no PUBACK for too long, ...  NULL: it must not.

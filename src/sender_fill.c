@@ -42,7 +42,10 @@ static int take_scanned(
     struct entry *e = postbag__lane_push(l, row->seq, row->bytes, row->key);
     int err;
 
+    e->coalesces = row->coalesces ? 1u : 0u;
     if (!row->is_ours) {
+        if (row->seq > l->begun)
+            l->begun = row->seq;
         postbag__lane_settle(l, e, OUTCOME_PASSED);
         return POSTBAG_OK;
     }
@@ -54,11 +57,21 @@ static int take_scanned(
     return err < 0 ? err : POSTBAG_OK;
 }
 
+/* Who drops rows above the reservation counts them for every destination, so
+ * that a row of another one is passed only below it. */
+static int reserve_passed(struct sender *s, int i, int64_t seq)
+{
+    postbag__sender_note_gain(s);
+    s->again = 1;
+    return postbag__sender_reserve(s, i, seq);
+}
+
 static int scan_lane(struct sender *s, int i)
 {
     struct lane *l = &s->lanes[i];
     uint32_t limit = l->size - l->count;
     uint32_t rows = 0;
+    int64_t unreserved = 0;
     struct scanned row;
     int err;
 
@@ -67,11 +80,17 @@ static int scan_lane(struct sender *s, int i)
     postbag__outbox_scan(s->outbox, i, l->scanned, limit);
     while ((err = postbag__outbox_scan_next(s->outbox, i, &row)) == 1) {
         rows++;
+        if (!row.is_ours && row.seq > l->sent_hi) {
+            unreserved = row.seq;
+            break;
+        }
         err = take_scanned(s, l, &row);
         if (err != POSTBAG_OK)
             break;
     }
     postbag__outbox_scan_end(s->outbox, i);
+    if (unreserved != 0)
+        return reserve_passed(s, i, unreserved);
     /* fewer rows than asked for: this was the end of the log */
     if (err == POSTBAG_OK && rows < limit)
         postbag__lane_scanned_to(l, s->newest);
@@ -100,6 +119,13 @@ static void add_to(uint8_t *set, uint32_t key)
     uint32_t at = bucket_of(key);
 
     set[at / 8] |= (uint8_t)(1u << (at % 8));
+}
+
+static void remove_from(uint8_t *set, uint32_t key)
+{
+    uint32_t at = bucket_of(key);
+
+    set[at / 8] &= (uint8_t) ~(1u << (at % 8));
 }
 
 /* Has the k-th row's key an older row unsettled?  Marks the key as met.  Keys
@@ -163,12 +189,19 @@ static int try_held(struct sender *s, const struct turn *t, struct pass *p)
 /* What ends here ends the walk of the ring; held rows may still leave. */
 static int try_log(struct sender *s, const struct turn *t, struct pass *p)
 {
+    const struct lane *l = &s->lanes[t->lane];
     uint32_t key = p->next->key;
+    uint32_t count = l->count;
     int fate = postbag__sender_send(s, t, p->next);
 
     p->next = NULL;
     if (fate == FATE_GO_ON)
         add_to(p->stays, key);
+    if (fate == FATE_GONE) { /* the next of its key may go */
+        remove_from(p->met, key);
+        p->at -= count - l->count; /* as many left before it, or with it */
+        s->again = 1;
+    }
     if (ends(fate))
         p->at = UINT32_MAX;
     return fate;

@@ -251,13 +251,9 @@ static int send_entry(struct sender *s, const struct turn *t, struct entry *e)
     struct row row;
     int err = postbag__outbox_fetch(s->outbox, e->seq, &s->row_arena, &row);
 
-    if (err == POSTBAG_ENOTFOUND) {
-        postbag__log_fault(s->log, POSTBAG_LOG_ERROR,
-            "a pending row was deleted", &s->db->fault);
-        postbag__lane_settle(&s->lanes[t->lane], e, OUTCOME_PASSED);
-        postbag__sender_note_gain(s);
-        s->again = 1;
-        return FATE_ENDED;
+    if (err == POSTBAG_ENOTFOUND) { /* dropped before it was reserved */
+        postbag__lane_settle(&s->lanes[t->lane], e, OUTCOME_GONE);
+        return FATE_GONE;
     }
     return err == POSTBAG_OK ? send_fetched(s, t, e, &row) : err;
 }
@@ -293,6 +289,8 @@ int postbag__sender_send(
     if (fate != FATE_GO_ON)
         return fate;
     err = postbag__sender_reserve(s, t->lane, e->seq);
+    if (err == POSTBAG_OK && e->coalesces)
+        err = postbag__sender_coalesce(s, t->lane, e);
     if (err == POSTBAG_OK)
         err = join_held(s, t, e);
     if (err == POSTBAG_OK)
@@ -358,8 +356,10 @@ int postbag__sender_send_held(
     if (postbag__window_has_held(&s->window, row->seq) ||
         row->seq > s->lanes[t->lane].saved)
         return FATE_GO_ON;
-    if (!is_over(s, t, row))
-        return send_due(s, t, row);
-    err = postbag__sender_expire_held(s, row);
-    return err == POSTBAG_OK ? FATE_GONE : err;
+    if (is_over(s, t, row)) {
+        err = postbag__sender_drop_held(s, row, "ttl");
+        return err == POSTBAG_OK ? FATE_GONE : err;
+    }
+    err = postbag__sender_replace_held(s, row);
+    return err == POSTBAG_OK ? send_due(s, t, row) : err;
 }

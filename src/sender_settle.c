@@ -152,13 +152,14 @@ static int held_refused(
     return finish(s, postbag__held_again(s->held, row->seq, &due, error));
 }
 
-int postbag__sender_expire_held(struct sender *s, const struct row *row)
+int postbag__sender_drop_held(
+    struct sender *s, const struct row *row, const char *reason)
 {
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
-    return finish(s, postbag__held_drop(s->held, row->seq, "ttl", wall_ms(s)));
+    return finish(s, postbag__held_drop(s->held, row->seq, reason, wall_ms(s)));
 }
 
 /* ---- by outcome ---- */

@@ -121,6 +121,29 @@ static int read_settled(
     return err;
 }
 
+static int read_lost(
+    struct db *db, const char *dest, struct postbag_status *out)
+{
+    int64_t all = 0;
+    int64_t *const to[] = {&out->dropped_ttl, &out->dropped_limit,
+        &out->dropped_coalesced, &out->dropped_discarded, &all};
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "SELECT sum(n) FILTER (WHERE reason = 'ttl'),"
+        " sum(n) FILTER (WHERE reason = 'limit'),"
+        " sum(n) FILTER (WHERE reason = 'coalesced'),"
+        " sum(n) FILTER (WHERE reason = 'discarded'), sum(n)"
+        " FROM outbox_lost WHERE dest = ?1");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    err = read_row(&s, to, 5);
+    out->dropped_other = all - out->dropped_ttl - out->dropped_limit -
+                         out->dropped_coalesced - out->dropped_discarded;
+    return err;
+}
+
 /* A row that was held ahead of the cursor still counts as pending. */
 static int read_held(
     struct db *db, const char *dest, struct postbag_status *out)
@@ -287,6 +310,8 @@ int postbag__status_read(struct db *db, const char *dest,
         err = read_settled(db, dest, out);
     if (err == POSTBAG_OK)
         err = read_held(db, dest, out);
+    if (err == POSTBAG_OK)
+        err = read_lost(db, dest, out);
     for (int lane = 0; lane < LANES && err == POSTBAG_OK; lane++) {
         err = read_oldest(db, dest, lane, now, out);
         if (err == POSTBAG_OK)

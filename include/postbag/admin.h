@@ -202,8 +202,14 @@ struct postbag_status {
     int64_t lease_left_ms; /* till it expires; negative: since it did */
     uint8_t owner[16];     /* who holds it; zeros: nobody */
     char profile[33];      /* the broker's rules (profile.h); "": never set */
-    int64_t held_bytes;    /* topics and payloads of what is held ... */
-    int64_t dead_bytes;    /* ... and of what is dead */
+    /* Of dropped, by the reason in outbox_lost. */
+    int64_t dropped_ttl;       /* ttl_ms was over */
+    int64_t dropped_limit;     /* the outbox was full: option overflow */
+    int64_t dropped_coalesced; /* a newer one replaced it */
+    int64_t dropped_discarded; /* an operator gave it up */
+    int64_t dropped_other;     /* by a later library */
+    int64_t held_bytes;        /* topics and payloads of what is held ... */
+    int64_t dead_bytes;        /* ... and of what is dead */
 };
 
 /**

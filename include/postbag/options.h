@@ -114,6 +114,9 @@
         "or while no more is free on the file system of the database: the " \
         "rest is the relay's; kept in the database, checked by postbag_put, " \
         "not for plain SQL") \
+    X(STR, overflow, "reject", 1, 16, "", \
+        "a put at the limit: reject refuses it, drop_oldest drops the oldest " \
+        "unsent messages of priority 0 instead, if there are any") \
     X(U32, detach_after_s, 0, 0, 315360000, "s", \
         "another destination is detached when the oldest message that it has " \
         "not settled, and this one has, is so old: what waits for it is " \

@@ -2,10 +2,10 @@
 /*
  * Postbag: a transactional outbox and inbox on SQLite and MQTT.
  *
- * This header is the reference.  Read it in this order: errors, ids, messages,
- * the writer (what firmware calls most), the engine (what relays), commands
- * (what comes in).  port.h and transport.h are the two contracts that a port
- * fills; admin.h is for tools that look at a database and repair it.
+ * This header is the reference.  Read it in this order: errors (error.h), ids,
+ * messages, the writer (what firmware calls most), the engine (what relays),
+ * commands (what comes in).  port.h and transport.h are the two contracts that
+ * a port fills; admin.h is for tools that look at a database and repair it.
  *
  * Words used in every comment
  *   copied      nothing is kept after the call returns
@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "postbag/error.h"
 #include "postbag/options.h"
 
 #ifdef __cplusplus
@@ -37,13 +38,8 @@ extern "C" {
 /* The tables of src/FORMAT.md; moves on its own. */
 #define POSTBAG_SCHEMA_VERSION 1
 
-#if defined(__GNUC__)
-#define POSTBAG_API __attribute__((visibility("default")))
-#define POSTBAG_CHECK __attribute__((warn_unused_result))
-#else
-#define POSTBAG_API
-#define POSTBAG_CHECK
-#endif
+/* "0.1.0", of the library that runs, not of the header. */
+POSTBAG_API const char *postbag_version(void);
 
 struct sqlite3;
 struct postbag;
@@ -51,56 +47,6 @@ struct postbag_writer;
 struct postbag_port;
 struct postbag_pressure;
 struct postbag_transport;
-
-/* ---- Errors ---------------------------------------------------------- */
-
-/*
- * Name, value, text.  Values never change.  The hundred tells who acts:
- * -1xx the caller's mistake, -2xx try again later, -3xx storage,
- * -4xx the peer or the wire, -9xx stop and call a person.
- */
-#define POSTBAG_ERROR_MAP(X) \
-    X(EINVAL, -101, "an argument breaks the contract") \
-    X(ENOTXN, -102, "no open transaction on this connection") \
-    X(ESTATE, -103, "not allowed in this state") \
-    X(EVERSION, -104, "a struct is newer than this library") \
-    X(ENOTFOUND, -105, "no such row") \
-    X(ETOOBIG, -106, "larger than the limit") \
-    X(EBUSY, -201, "held by another writer") \
-    X(EAGAIN, -202, "not now, try again") \
-    X(EFULL, -203, "a limit of the outbox is reached") \
-    X(EFENCED, -204, "another relay owns this destination") \
-    X(EIO, -301, "storage failed") \
-    X(ENOSPC, -302, "storage is full") \
-    X(ENOMEM, -303, "out of memory") \
-    X(ESTORAGE, -304, "this storage cannot hold an outbox") \
-    X(ELINK, -401, "the link is down") \
-    X(EREFUSED, -402, "refused by the broker") \
-    X(EPROTO, -403, "the peer broke the protocol") \
-    X(ECORRUPT, -901, "stored data fails its checks") \
-    X(ESCHEMA, -902, "the tables are of another version") \
-    X(ESQLITE, -903, "this SQLite library cannot be used")
-
-enum postbag_error {
-    POSTBAG_OK = 0,
-#define POSTBAG_ERROR_ENUM(name, value, text) POSTBAG_##name = value,
-    POSTBAG_ERROR_MAP(POSTBAG_ERROR_ENUM)
-#undef POSTBAG_ERROR_ENUM
-};
-
-/* The text of an error code; never NULL.  Any thread, never blocks. */
-POSTBAG_API const char *postbag_error_text(int code);
-/* The name, as "EBUSY"; "OK" for 0, "?" for an unknown code. */
-POSTBAG_API const char *postbag_error_name(int code);
-/* "0.1.0", of the library that runs, not of the header. */
-POSTBAG_API const char *postbag_version(void);
-
-/* What went wrong, in a form for a log line.  No payload, no credentials. */
-struct postbag_fault {
-    int code;  /* one of the errors above */
-    int cause; /* SQLite's extended code, errno or MQTT reason; 0 = none */
-    char text[200];
-};
 
 /* ---- Ids ------------------------------------------------------------- */
 
@@ -153,8 +99,11 @@ struct postbag_message {
     const char *headers;
     /* name of one destination; NULL: all of them */
     const char *dest;
-    /* name under which a newer unsent message may replace this one; NULL:
-       never.  Stored with the row; this version does not act on it. */
+    /* while this message is unsent, a newer one with the same coalesce, key
+       and priority replaces it, if that goes to all destinations or to the
+       same one: this one is dropped, counted and recorded (outbox_lost).  It
+       is never one in flight, and what leaves last is the newest.  NULL: no
+       message replaces this one, nor this one another. */
     const char *coalesce;
     /* how long it is of use; 0: for ever.  What is left of it leaves as MQTT
        5's Message Expiry Interval, at least 1 s: this version does not drop
@@ -237,10 +186,10 @@ POSTBAG_API POSTBAG_CHECK int postbag_begin(struct postbag_writer *w);
  *         ENOTXN, EINVAL (topic, UTF-8, priority, headers, unknown dest ...:
  *         the fault names it, and the profile whose rule it is), ETOOBIG
  *         (payload over max_payload; message over the profile's), EFULL
- *         (as much waits as max_rows or max_bytes allows, or no more is free
- *         on the file system than min_free_bytes, looked at ten times a
- *         second: the fault says which; put it again later, nothing else is
- *         needed),
+ *         (as much waits as max_rows or max_bytes allows, and option overflow
+ *         finds nothing to drop, or no more is free on the file system than
+ *         min_free_bytes, looked at ten times a second: the fault says which;
+ *         put it again later, nothing else is needed),
  *         EVERSION, EIO, ENOSPC, ENOMEM, ECORRUPT
  * Thread: the connection's.  Blocks: on SQLite only.
  */

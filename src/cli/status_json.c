@@ -39,6 +39,11 @@ static void ledger_json(struct json *j, const struct postbag_status *s)
     json_number(j, "held_suspect", s->held_suspect);
     json_number(j, "dead", s->dead);
     json_number(j, "dropped", s->dropped);
+    json_number(j, "dropped_ttl", s->dropped_ttl);
+    json_number(j, "dropped_limit", s->dropped_limit);
+    json_number(j, "dropped_coalesced", s->dropped_coalesced);
+    json_number(j, "dropped_discarded", s->dropped_discarded);
+    json_number(j, "dropped_other", s->dropped_other);
     json_number(j, "passed", s->passed);
     json_number(j, "replayed", s->replayed);
     json_number(j, "ledger_gap", s->ledger_gap);

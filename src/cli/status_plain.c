@@ -104,6 +104,14 @@ static void ledger_plain(const struct report *r)
     if (s->replayed != 0)
         (void)printf(", %lld replayed", (long long)s->replayed);
     (void)fputc('\n', stdout);
+    if (s->dropped != 0) {
+        name("dropped");
+        (void)printf("%lld ttl, %lld limit, %lld coalesced, %lld discarded,"
+                     " %lld other\n",
+            (long long)s->dropped_ttl, (long long)s->dropped_limit,
+            (long long)s->dropped_coalesced, (long long)s->dropped_discarded,
+            (long long)s->dropped_other);
+    }
     if (s->ledger_gap != 0) {
         alarming(r, "LEDGER", s->ledger_gap);
         (void)puts(" rows are not accounted for: please report this");

@@ -193,6 +193,19 @@ class Status(CliTest):
         self.assertRegex(text, r"(?m)^link +down \(no relay runs\)")
         self.assertNotIn("LEDGER", text)
 
+    def test_status_tells_why_messages_were_dropped(self):
+        self.init()
+        self.put("t", "x")
+        self.assertNotIn("coalesced", self.ok("status", self.db))
+        for _ in range(3):
+            self.sql("INSERT INTO outbox(topic, payload, coalesce)"
+                     " VALUES ('t', '', 'c')")
+        s = self.status()
+        self.assertEqual((s["dropped"], s["dropped_coalesced"],
+                          s["dropped_ttl"], s["ledger_gap"]), (2, 2, 0, 0))
+        self.assertRegex(self.ok("status", self.db),
+                         r"(?m)^dropped +0 ttl, 0 limit, 2 coalesced,")
+
     def test_status_gap_in_the_ledger_is_shown(self):
         self.init()
         self.put("t", "x")

@@ -75,6 +75,36 @@ class Limits(rig.Case):
         own.wait_settled()
         self.assert_sound(own)
 
+    def test_outbox_that_drops_the_oldest_keeps_the_newest(self):
+        broker = self.broker()
+        words = ("max_rows=50", "overflow=drop_oldest")
+        gateway = self.gateway(broker.uri(), *words)
+        own = self.database()
+        sub = self.subscriber(broker)
+        own.put("first")
+        sub.wait_payload("first")
+        own.wait_settled()
+        broker.end()
+        gateway.wait_err("no connection")
+        for i in range(LIMIT):
+            own.put(str(i))
+        own.run("INSERT INTO outbox(topic, payload, priority)"
+                " VALUES ('t', 'alarm', 3)")
+        gateway.kill()
+        broker.restart()
+        again = self.subscriber(broker, name="again")
+        self.gateway(broker.uri(), *words, name="second")
+        own.wait_settled()
+        again.wait_payload(str(LIMIT - 1))
+        self.assertEqual(
+            sorted(again.payloads()),
+            sorted(["alarm"] + [str(i) for i in range(LIMIT - 49, LIMIT)]))
+        self.assert_sound(own)
+        self.assertEqual(
+            own.rows("SELECT lo, hi, n, reason FROM outbox_lost"),
+            [(2, LIMIT - 48, LIMIT - 49, "limit")])
+        self.assertEqual(own.counts()["dropped"], LIMIT - 49)
+
 
 if __name__ == "__main__":
     rig.need("mosquitto", "mosquitto_sub", "stdbuf")

@@ -9,7 +9,7 @@ header and headers of lower floors; of its own floor only what stands here.
 
 # The base of a floor: every file of the same floor may include these, and
 # they include none of their floor.
-BASE = ["mem", "error", "utf8", "row"]
+BASE = ["mem", "error", "utf8", "row", "drop_sql"]
 
 # file: other headers of its own floor that it may include
 SAME_FLOOR = {
@@ -22,7 +22,7 @@ SAME_FLOOR = {
     "detach": ["lease"],
     "handling": ["writer"],
     "held_store": ["lost_store"],
-    "schema": ["schema_held"],
+    "schema": ["schema_held", "coalesce_store"],
     "discard_store": ["held_store"],
     "db_open": ["db"],
     "archive_store": ["list_store"],
@@ -31,9 +31,11 @@ SAME_FLOOR = {
     "envelope_json": ["envelope"],
     "db_shm": ["db"],
     "db_wal": ["db"],
+    "limit_store": ["coalesce_store"],
     "link_note": ["link"],
     "schema_inbox": ["schema"],
     "sender": ["lease"],
+    "sender_coalesce": ["sender"],
     "sender_fill": ["sender"],
     "sender_send": ["sender"],
     "sender_settle": ["sender"],

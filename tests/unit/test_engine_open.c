@@ -44,6 +44,10 @@ static void test_engine_open_names_the_option_that_is_wrong(void **state)
     assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "option envelope is xml");
     b->r.options.envelope = NULL;
+    b->r.options.overflow = "drop";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "option overflow is drop");
+    b->r.options.overflow = NULL;
     b->r.options.db_path = "/nowhere/at/all/gw.db";
     assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EIO);
     assert_has(why.text, "/nowhere/at/all/gw.db");

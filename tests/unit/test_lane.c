@@ -207,7 +207,7 @@ static void settle_one(struct lane *l, struct model *m)
     if (m->rows[i].state == ENTRY_SETTLED)
         return;
     m->rows[i].state = ENTRY_SETTLED;
-    m->rows[i].outcome = (uint8_t)outcome;
+    m->rows[i].outcome = (unsigned)outcome & 0x7fu;
     model_advance(m);
     postbag__lane_settle(l, postbag__lane_find(l, m->rows[i].seq), outcome);
 }

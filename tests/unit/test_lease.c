@@ -133,6 +133,21 @@ static void test_lease_of_a_silent_owner_is_taken_after_a_lease_of_work(
     assert_string_equal(fake_topics(p->b.out, 0), "t1");
 }
 
+/* What writers drop is settled, and no sign of life of the owner. */
+static void test_lease_of_a_silent_owner_is_taken_while_values_are_replaced(
+    void **state)
+{
+    struct pair *p = *state;
+
+    run_both(p, 1000);
+    for (int64_t at = 0; at < 2 * LEASE_MS; at += 1000) {
+        sql_run(p->w.t.app, "INSERT INTO outbox(topic, payload, coalesce)"
+                            " VALUES ('t', '', 'c')");
+        run_b(p, 1000);
+    }
+    assert_int_equal(p->b.e.lease.is_owner, 1);
+}
+
 static void test_lease_of_an_idle_owner_is_left_alone(void **state)
 {
     struct pair *p = *state;
@@ -380,6 +395,8 @@ int main(void)
         TEST_IN(test_lease_of_a_dead_owner_is_taken_at_once),
         TEST_IN(test_lease_of_an_earlier_boot_is_taken_at_once),
         TEST_IN(test_lease_of_a_silent_owner_is_taken_after_a_lease_of_work),
+        TEST_IN(
+            test_lease_of_a_silent_owner_is_taken_while_values_are_replaced),
         TEST_IN(test_lease_of_an_idle_owner_is_left_alone),
         TEST_IN(test_lease_with_an_absurd_deadline_counts_as_expired),
         TEST_IN(test_lease_is_taken_by_one_of_two_who_may),

@@ -55,6 +55,30 @@ static void test_status_tells_the_profile_that_was_set(void **state)
     temp_db_close(&t);
 }
 
+static void test_status_tells_why_messages_were_dropped(void **state)
+{
+    (void)state;
+    struct temp_db t;
+    struct postbag_status s;
+
+    temp_db_open(&t);
+    temp_db_run(&t, "INSERT INTO outbox_lost VALUES"
+                    " ('main', 1, 1, 1, 1, 'ttl', 0),"
+                    " ('main', 2, 3, 2, 1, 'limit', 0),"
+                    " ('main', 4, 6, 3, 1, 'coalesced', 0),"
+                    " ('main', 8, 8, 1, 1, 'discarded', 0),"
+                    " ('main', 9, 9, 1, 1, 'discarded', 0),"
+                    " ('main', 10, 14, 5, 1, 'else', 0),"
+                    " ('cloud', 1, 9, 9, 1, 'ttl', 0)");
+    s = read_status(&t, "main");
+    assert_int_equal(s.dropped_ttl, 1);
+    assert_int_equal(s.dropped_limit, 2);
+    assert_int_equal(s.dropped_coalesced, 3);
+    assert_int_equal(s.dropped_discarded, 2);
+    assert_int_equal(s.dropped_other, 5);
+    temp_db_close(&t);
+}
+
 static void test_status_unknown_destination_is_not_found(void **state)
 {
     (void)state;
@@ -323,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_empty_outbox_is_all_zero),
         cmocka_unit_test(test_status_tells_the_profile_that_was_set),
+        cmocka_unit_test(test_status_tells_why_messages_were_dropped),
         cmocka_unit_test(test_status_unknown_destination_is_not_found),
         cmocka_unit_test(
             test_status_pending_is_put_less_settled_in_rows_and_bytes),

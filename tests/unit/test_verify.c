@@ -390,10 +390,11 @@ static void test_verify_definitions(void **state)
             "schema: trigger outbox_frozen is not as this library writes it\n",
             1},
         {"UPDATE outbox_meta SET value = 999 WHERE key = 'max_rows'",
-            "schema: trigger outbox_limit is not as this library writes it\n",
+            "schema: trigger outbox_limit_rows is not as this library writes "
+            "it\n",
             1},
         {"UPDATE outbox_meta SET value = 0 WHERE key = 'max_rows'",
-            "schema: trigger outbox_limit ought to be gone\n", 1},
+            "schema: trigger outbox_limit_rows ought to be gone\n", 1},
         {"UPDATE outbox_meta SET value = 9 WHERE key = 'max_payload'",
             "schema: trigger outbox_check is not as this library writes it\n",
             1},
