@@ -440,14 +440,15 @@ static int read_held(
 }
 
 int postbag__held_due(struct held_store *h, int lane, int64_t skip,
-    const struct due *now, struct arena *arena, struct row *out,
-    int *attempts_out)
+    const struct due *now, struct arena *arena, struct row *out)
 {
+    int attempts;
+
     postbag__bind_text(&h->due, 1, h->dest);
     postbag__bind_i64(&h->due, 2, skip);
     bind_due(&h->due, 3, now);
     postbag__bind_i64(&h->due, 5, lane);
-    return read_held(&h->due, arena, out, attempts_out);
+    return read_held(&h->due, arena, out, &attempts);
 }
 
 static int next_due(

@@ -102,8 +102,7 @@ POSTBAG_CHECK int postbag__held_revive(
 /* One of the rows of a lane that are due, after `skip` others of them: 1 and
  * the row, 0, or an error. */
 POSTBAG_CHECK int postbag__held_due(struct held_store *h, int lane,
-    int64_t skip, const struct due *now, struct arena *arena, struct row *out,
-    int *attempts_out);
+    int64_t skip, const struct due *now, struct arena *arena, struct row *out);
 /* When the next row is due, in ms of this boot; INT64_MAX: none. */
 POSTBAG_CHECK int postbag__held_next_due(
     struct held_store *h, const struct due *now, int64_t *out);

@@ -203,7 +203,7 @@ static int is_due(const struct housekeeper *h)
  * again: all the more the WAL must be emptied. */
 static void back_shm(struct housekeeper *h)
 {
-    int64_t frames = h->frames + 2 * SHM_AHEAD_FRAMES;
+    int64_t frames = h->frames + (int64_t)2 * SHM_AHEAD_FRAMES;
 
     if (h->frames + SHM_AHEAD_FRAMES > h->shm_frames &&
         postbag__shm_back(h->db, h->shared->port, frames) == POSTBAG_OK)

@@ -171,9 +171,8 @@ static int try_held(struct sender *s, const struct turn *t, struct pass *p)
 {
     const struct due now = {.boot = s->boot, .ms = t->now_us / 1000};
     struct row row;
-    int attempts;
     int fate = postbag__held_due(
-        s->held, t->lane, p->held_skip, &now, &s->row_arena, &row, &attempts);
+        s->held, t->lane, p->held_skip, &now, &s->row_arena, &row);
 
     if (fate == 0) {
         p->has_held = 0;

@@ -51,7 +51,7 @@ const struct due *postbag__sender_comes_back(
 /* No more than may be held. */
 static int64_t room(const struct sender *s)
 {
-    int64_t rows = s->bound.max_rows / 8 * 7 - s->held_stats.live;
+    int64_t rows = (int64_t)s->bound.max_rows / 8 * 7 - s->held_stats.live;
 
     if (rows > MOST_ROWS)
         return MOST_ROWS;

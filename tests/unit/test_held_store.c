@@ -13,8 +13,8 @@ static const char *due_at(struct shelf *s, const struct due *now)
     int err;
 
     out[0] = '\0';
-    while ((err = postbag__held_due(
-                &s->h, 0, skip, now, &s->arena, &s->row, &s->attempts)) == 1) {
+    while ((err = postbag__held_due(&s->h, 0, skip, now, &s->arena, &s->row)) ==
+           1) {
         skip++;
         used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%d",
             used == 0 ? "" : " ", (int)s->row.seq);
@@ -254,8 +254,7 @@ static void test_held_rows_of_other_destinations_are_not_seen(void **state)
     assert_int_equal(postbag__held_exists(&cloud, 1), 0);
     assert_int_equal(postbag__held_before(&cloud, 2, 9), 0);
     assert_int_equal(
-        postbag__held_due(&cloud, 0, 0, &now, &s->arena, &s->row, &s->attempts),
-        0);
+        postbag__held_due(&cloud, 0, 0, &now, &s->arena, &s->row), 0);
     postbag__held_close(&cloud);
     postbag__lost_close(&lost);
 }
