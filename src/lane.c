@@ -30,7 +30,6 @@ void postbag__lane_restart(struct lane *l, int64_t acked, int64_t sent_hi)
     l->saved = acked;
     l->scanned = acked;
     l->sent_hi = sent_hi;
-    l->sent = sent_hi;
     l->begun = sent_hi;
     memset(&l->gain, 0, sizeof(l->gain));
 }

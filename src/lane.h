@@ -59,7 +59,6 @@ struct lane {
     int64_t sent_hi; /* what the database allows to be sent */
     int64_t begun;   /* up to here rows may have been sent, or settled in RAM */
     int64_t scanned; /* rows up to here were looked at */
-    int64_t sent;    /* no row above this was ever handed to a transport */
     struct lane_gain gain;
 };
 

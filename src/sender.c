@@ -115,12 +115,9 @@ int postbag__sender_load(struct sender *s)
     if (err != POSTBAG_OK)
         return err;
     /* what came since was not sent by whoever reserved it */
-    for (int i = 0; i < POSTBAG__LANES; i++) {
-        if (s->lanes[i].sent > s->newest)
-            s->lanes[i].sent = s->newest;
+    for (int i = 0; i < POSTBAG__LANES; i++)
         if (s->lanes[i].begun > s->newest)
             s->lanes[i].begun = s->newest;
-    }
     s->is_idle = 1;
     return postbag__sender_begin_trial(s);
 }

@@ -215,7 +215,6 @@ static int is_for_later(struct sender *s, const struct turn *t, int err)
 static int send_fetched(struct sender *s, const struct turn *t, struct entry *e,
     const struct row *row)
 {
-    struct lane *l = &s->lanes[t->lane];
     int err;
 
     if (is_over(s, t, row)) {
@@ -232,8 +231,6 @@ static int send_fetched(struct sender *s, const struct turn *t, struct entry *e,
         err = send_row(s, t, row, 0);
     if (err == POSTBAG_OK) {
         e->state = ENTRY_FLYING;
-        if (e->seq > l->sent)
-            l->sent = e->seq;
         s->is_alone = 0;
         return FATE_SENT;
     }

@@ -55,11 +55,11 @@ static int load_lanes(struct trial_store *s, const struct lane *lanes,
         int64_t tried = postbag__col_i64(read, 1);
         int deaths = (int)postbag__col_i64(read, 2);
 
-        if (i < 0 || i >= TRIAL_HELD || lanes[i].sent <= lanes[i].acked)
+        if (i < 0 || i >= TRIAL_HELD || lanes[i].begun <= lanes[i].acked)
             continue;
         if (tried <= lanes[i].acked)
             tried = deaths = 0; /* settled since */
-        postbag__trial_open(t, (int)i, lanes[i].sent, tried, deaths);
+        postbag__trial_open(t, (int)i, lanes[i].begun, tried, deaths);
     }
     return err;
 }
@@ -170,7 +170,7 @@ int postbag__trial_store_end(
     for (int i = 0; i < TRIAL_HELD && err == POSTBAG_OK; i++) {
         postbag__bind_text(&s->end_lane, 1, s->dest);
         postbag__bind_i64(&s->end_lane, 2, i);
-        postbag__bind_i64(&s->end_lane, 3, lanes[i].sent);
+        postbag__bind_i64(&s->end_lane, 3, lanes[i].begun);
         err = postbag__run(&s->end_lane);
     }
     if (err != POSTBAG_OK)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lives.h"
+#include "sound.h"
 #include "wal_syncs.h"
 
 /* ---- ends in order ---- */
@@ -33,6 +34,30 @@ static void test_trial_orderly_end_leaves_nothing_to_try(void **state)
     (void)bench_up(b);
     assert_int_equal(r->out->in_flight, 4);
     assert_string_equal(mark(b, 0), "0|0");
+}
+
+/* What is held or dropped is decided, sent or not: a trigger that drops what is
+ * above the reservation would drop and count it again. */
+static void test_trial_orderly_end_keeps_what_is_decided_reserved(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    relay_put(r, "t", 1);
+    relay_put_key(r, "no", "k");
+    relay_put_key(r, "behind", "k");
+    relay_run_ms(r, 10);
+    fake_settle(r->out, 1, 0x87);
+    relay_run_ms(r, 10);
+    assert_int_equal(
+        sql_get(b->w.t.app, "SELECT max(seq) FROM outbox_held"), 3);
+    relay_close(r);
+    assert_string_equal(
+        sql_text(b->w.t.app, "SELECT acked, sent_hi FROM outbox_cursor"
+                             " WHERE lane = 0"),
+        "0|3");
+    assert_sound(&b->w.t);
+    relay_init(r, &b->w);
 }
 
 static void test_trial_orderly_end_between_two_others_begins_anew(void **state)
@@ -208,7 +233,7 @@ static void test_trial_third_start_sends_one_at_a_time(void **state)
     (void)bench_up(b);
     assert_has(r->log, "one message at a time");
     for (int i = 1; i <= 5; i++) {
-        char expected[8];
+        char expected[16];
 
         (void)snprintf(expected, sizeof(expected), "%d|3", i);
         assert_int_equal(r->out->in_flight, 1);
@@ -318,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH(test_trial_orderly_end_leaves_nothing_to_try),
+        BENCH(test_trial_orderly_end_keeps_what_is_decided_reserved),
         BENCH(test_trial_orderly_end_between_two_others_begins_anew),
         BENCH(test_trial_after_an_orderly_end_another_takes_over_at_once),
         BENCH(test_trial_stopped_engine_goes_on),

@@ -75,7 +75,7 @@ static void test_trial_store_mark_of_a_lane_comes_back(void **state)
     struct shelf *s = *state;
 
     s->lanes[2].acked = 3;
-    s->lanes[2].sent = 8;
+    s->lanes[2].begun = 8;
     save(s, 2, 5, 2);
     load(s);
     assert_int_equal(s->trial.marks[2].upto, 8);
@@ -91,7 +91,7 @@ static void test_trial_store_mark_of_a_settled_row_counts_for_nothing(
     struct shelf *s = *state;
 
     s->lanes[2].acked = 5;
-    s->lanes[2].sent = 8;
+    s->lanes[2].begun = 8;
     save(s, 2, 5, 4);
     load(s);
     assert_int_equal(s->trial.marks[2].upto, 8);
@@ -145,7 +145,7 @@ static void test_trial_store_end_forgets_all_but_suspects(void **state)
     sql_run(s->t.app, "UPDATE outbox_cursor SET acked = 7, sent_hi = 135"
                       " WHERE lane = 1");
     sql_run(s->t.app, "UPDATE outbox_cursor SET sent_hi = 128 WHERE lane = 0");
-    s->lanes[0].sent = 6;
+    s->lanes[0].begun = 6;
     save(s, 0, 5, 2);
     save(s, TRIAL_HELD, 4, 4);
     save(s, TRIAL_HELD, 5, 5);
