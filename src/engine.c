@@ -72,20 +72,37 @@ static int drain(struct engine *e, int64_t now_us)
     return first;
 }
 
-/* disconnect has settled everything.  is_theirs: we did not hang up. */
-static int outbound_down(struct engine *e, int64_t now_us, int is_theirs)
+/* How the other side ended the outbound connection. */
+static enum suspicion_end their_end(const struct engine *e)
+{
+    switch (e->outbound.verdict) {
+    case LINK_AGAIN:
+        return SUSPICION_HANG_UP;
+    case LINK_BLAMES_ROWS:
+        return SUSPICION_BLAME;
+    case LINK_QUOTA:
+        return SUSPICION_QUOTA;
+    case LINK_SLOW:
+    case LINK_OTHER_SERVER:
+    case LINK_TAKEN_OVER:
+        break;
+    }
+    return SUSPICION_NO_ROWS;
+}
+
+/* disconnect has settled everything. */
+static int outbound_down(
+    struct engine *e, int64_t now_us, enum suspicion_end end)
 {
     uint32_t in_flight = e->sender.window.used;
     int err = drain(e, now_us);
-    enum link_verdict verdict = e->outbound.verdict;
 
-    if (verdict == LINK_BLAMES_ROWS && in_flight > 0)
+    if (end == SUSPICION_BLAME && in_flight > 0)
         postbag__log(&e->log, POSTBAG_LOG_WARNING, e->outbound.error_code,
             "the reason may be one of the %lu messages in flight",
             (unsigned long)in_flight);
-    if (is_theirs && err == POSTBAG_OK &&
-        (verdict == LINK_AGAIN || verdict == LINK_BLAMES_ROWS))
-        err = postbag__sender_judge(&e->sender, verdict == LINK_BLAMES_ROWS);
+    if (err == POSTBAG_OK)
+        err = postbag__sender_judge(&e->sender, end);
     postbag__sender_link_down(&e->sender);
     return err;
 }
@@ -103,23 +120,25 @@ static int step_outbound(struct engine *e, int64_t now_us)
     int err = drain(e, now_us);
     const char *why = postbag__sender_gives_up(&e->sender, now_us);
     int down = POSTBAG_OK;
-    int is_theirs = 0;
+    enum suspicion_end end;
 
     if (why != NULL) {
+        end = e->sender.is_confused ? SUSPICION_NO_ROWS : SUSPICION_SILENCE;
         postbag__link_fail(&e->outbound, now_us, why);
         change = LINK_WENT_DOWN;
     } else {
         change = postbag__link_step(&e->outbound, now_us);
-        is_theirs = change == LINK_WENT_DOWN;
+        end = their_end(e);
     }
     if (may_leave(e, now_us)) {
         postbag__link_leave(&e->outbound, now_us);
+        end = SUSPICION_NO_ROWS;
         change = LINK_WENT_DOWN;
     }
     if (change == LINK_CAME_UP)
         postbag__sender_link_up(&e->sender, now_us);
     if (change == LINK_WENT_DOWN)
-        down = outbound_down(e, now_us, is_theirs);
+        down = outbound_down(e, now_us, end);
     return err == POSTBAG_OK ? down : err;
 }
 
@@ -147,7 +166,7 @@ static void stop_links(struct engine *e, int64_t now_us)
 {
     postbag__link_stop(&e->outbound);
     complain(e, now_us, "record what became of a message",
-        outbound_down(e, now_us, 0));
+        outbound_down(e, now_us, SUSPICION_NO_ROWS));
     postbag__link_stop(&e->inbound);
 }
 

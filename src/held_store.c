@@ -61,8 +61,8 @@ static const struct stmt_plan plan[] = {
         " due_boot = ?3, due_ms = ?4, error = ?5"
         " WHERE dest = ?1 AND seq = ?2"},
     {offsetof(struct held_store, postpone),
-        "UPDATE outbox_held SET due_boot = ?3, due_ms = ?4, error = ?5"
-        " WHERE dest = ?1 AND seq = ?2"},
+        "UPDATE outbox_held SET due_boot = ?3, due_ms = ?4,"
+        " error = ifnull(?5, error) WHERE dest = ?1 AND seq = ?2"},
     {offsetof(struct held_store, is_suspect),
         "SELECT 1 FROM outbox_held WHERE dest = ?1 AND seq = ?2"
         " AND state = 'retry' AND error LIKE '" HELD_SUSPECT " the link%'"},

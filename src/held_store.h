@@ -66,7 +66,7 @@ POSTBAG_CHECK int postbag__held_hold(struct held_store *h, int64_t seq,
 /* Charge another attempt.  It was answered, so it ended no process. */
 POSTBAG_CHECK int postbag__held_again(struct held_store *h, int64_t seq,
     const struct due *due, const char *error);
-/* The same without the charge. */
+/* The same without the charge; error NULL: as it is. */
 POSTBAG_CHECK int postbag__held_postpone(struct held_store *h, int64_t seq,
     const struct due *due, const char *error);
 

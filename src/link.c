@@ -144,12 +144,17 @@ static int is_stable(const struct link *l, int64_t now_us)
            now_us - l->up_us >= ms(l->options.stable_ms);
 }
 
+static int is_slow(enum link_verdict verdict)
+{
+    return verdict == LINK_SLOW || verdict == LINK_TAKEN_OVER ||
+           verdict == LINK_QUOTA;
+}
+
 static uint32_t draw_delay(struct link *l)
 {
     uint32_t base = l->options.reconnect_base_ms;
 
-    if ((l->verdict == LINK_SLOW || l->verdict == LINK_TAKEN_OVER) &&
-        base < SLOW_MS)
+    if (is_slow(l->verdict) && base < SLOW_MS)
         base = SLOW_MS;
     return postbag__backoff_ms(
         l->failures, base, l->options.reconnect_cap_ms, random_bits(l));
@@ -460,6 +465,17 @@ void postbag__link_fail(struct link *l, int64_t now_us, const char *why)
     set_error(l, POSTBAG_ELINK, why);
     hang_up(l);
     back_off(l, now_us);
+}
+
+void postbag__link_ease(struct link *l, int64_t now_us, uint32_t failures)
+{
+    if (l->state != LINK_WAITING || l->failures <= failures)
+        return;
+    l->failures = failures;
+    l->next_us = now_us + ms(draw_delay(l));
+    postbag__log(l->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+        "%s link: the message is out of the way; next try in %lu ms",
+        l->options.name, (unsigned long)((next_try(l) - now_us) / 1000));
 }
 
 void postbag__link_stop(struct link *l)

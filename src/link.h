@@ -82,6 +82,9 @@ enum link_change postbag__link_step(struct link *l, int64_t now_us);
 int64_t postbag__link_deadline(const struct link *l);
 /* Hang up, with a reason for the log; then as after lost. */
 void postbag__link_fail(struct link *l, int64_t now_us, const char *why);
+/* It waits, and what ended it will not be there next time: wait as after fewer
+ * failures. */
+void postbag__link_ease(struct link *l, int64_t now_us, uint32_t failures);
 /* is_leaving, and nothing is in flight or next_us has passed: DISCONNECT and
  * try the first server, or the same; then as after LINK_WENT_DOWN. */
 void postbag__link_leave(struct link *l, int64_t now_us);

@@ -32,3 +32,25 @@ int postbag__patience_is_over(
     }
     return 0;
 }
+
+void postbag__overtaking_restart(
+    struct overtaking *o, int64_t now_us, int64_t wait_us)
+{
+    o->look_us = now_us + wait_us;
+    o->answered = 0;
+}
+
+int postbag__overtaking_is_due(const struct overtaking *o, int64_t now_us)
+{
+    return now_us >= o->look_us;
+}
+
+int postbag__overtaking_look(struct overtaking *o, int64_t now_us,
+    int64_t wait_us, uint64_t oldest, uint64_t answered)
+{
+    int is_enough = oldest != 0 && oldest < o->answered;
+
+    o->look_us = now_us + wait_us;
+    o->answered = answered;
+    return is_enough;
+}

@@ -18,6 +18,25 @@ struct patience {
     uint64_t taken;   /* and it had taken so many */
 };
 
+/*
+ * One message may be passed over while others are answered all the time.
+ * Twice a look, so far apart as the wait is long: does the oldest in flight
+ * stand before what was answered at the look before?
+ */
+struct overtaking {
+    int64_t look_us;   /* next look */
+    uint64_t answered; /* the last answered send at the last one */
+};
+
+/* A new connection. */
+void postbag__overtaking_restart(
+    struct overtaking *o, int64_t now_us, int64_t wait_us);
+/* Is it time to look, so that it is worth to find out what is oldest? */
+int postbag__overtaking_is_due(const struct overtaking *o, int64_t now_us);
+/* Look.  1: enough.  Sends are counted from 1; oldest 0: none is in flight. */
+int postbag__overtaking_look(struct overtaking *o, int64_t now_us,
+    int64_t wait_us, uint64_t oldest, uint64_t answered);
+
 /* Progress. */
 void postbag__patience_restart(struct patience *p, int64_t now_us);
 /* When to look again. */

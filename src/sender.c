@@ -132,6 +132,11 @@ void postbag__sender_abandon(struct sender *s)
     s->is_idle = 0;
 }
 
+static int64_t ack_timeout_us(const struct sender *s)
+{
+    return (int64_t)s->options.ack_timeout_ms * 1000;
+}
+
 uint32_t postbag__sender_full_window(const struct sender *s)
 {
     uint32_t theirs = s->link->info.receive_max;
@@ -150,6 +155,7 @@ void postbag__sender_link_up(struct sender *s, int64_t now_us)
     s->allowed = postbag__sender_full_window(s);
     s->pause_us = 0;
     postbag__patience_restart(&s->patience, now_us);
+    postbag__overtaking_restart(&s->overtaking, now_us, ack_timeout_us(s));
     postbag__window_restart(&s->window, s->link->generation);
 }
 
@@ -394,11 +400,6 @@ int postbag__sender_expire(struct sender *s, int lane, struct entry *e)
 
 /* ---- questions ---- */
 
-static int64_t ack_timeout_us(const struct sender *s)
-{
-    return (int64_t)s->options.ack_timeout_ms * 1000;
-}
-
 static const uint64_t *bytes_taken(const struct sender *s, uint64_t *taken)
 {
     const struct postbag_transport_ops *ops = s->link->transport->ops;
@@ -410,6 +411,14 @@ static const uint64_t *bytes_taken(const struct sender *s, uint64_t *taken)
     return ops->transfers(s->link->transport, taken) ? taken : NULL;
 }
 
+/* The deadline of patience comes in time: without one, PUBACKs wake us. */
+static int is_overtaken(struct sender *s, int64_t now_us)
+{
+    return postbag__overtaking_is_due(&s->overtaking, now_us) &&
+           postbag__overtaking_look(&s->overtaking, now_us, ack_timeout_us(s),
+               postbag__window_oldest(&s->window), s->suspicion.answered);
+}
+
 const char *postbag__sender_gives_up(struct sender *s, int64_t now_us)
 {
     int64_t wait_us = ack_timeout_us(s);
@@ -417,6 +426,8 @@ const char *postbag__sender_gives_up(struct sender *s, int64_t now_us)
 
     if (s->is_confused)
         return "the broker finds our packet id in use (0x91)";
+    if (is_overtaken(s, now_us))
+        return "no PUBACK in time for one message, but for others";
     if (s->window.used == 0 ||
         now_us < postbag__patience_deadline(&s->patience, wait_us))
         return NULL;

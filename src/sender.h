@@ -61,16 +61,17 @@ struct sender {
     struct window window;
     struct arena row_arena;
     struct held_stats held_stats;
-    struct bound bound;       /* of what is held */
-    int64_t newest;           /* seq, as last read */
-    uint32_t allowed;         /* window now: Receive Maximum, throttling */
-    int64_t pause_us;         /* throttled: send nothing before */
-    int64_t unsaved_us;       /* when the first unsaved ack came; 0: none */
-    struct patience patience; /* with the broker's PUBACKs */
-    int64_t held_due_ms;      /* next held row; INT64_MAX: none */
-    int64_t revive_ms;        /* next dead row that comes back; likewise */
-    int64_t retry_us;         /* the database was busy or failed: not before */
-    int again;                /* a pass ended early: there is more to do now */
+    struct bound bound;           /* of what is held */
+    int64_t newest;               /* seq, as last read */
+    uint32_t allowed;             /* window now: Receive Maximum, throttling */
+    int64_t pause_us;             /* throttled: send nothing before */
+    int64_t unsaved_us;           /* when the first unsaved ack came; 0: none */
+    struct patience patience;     /* with the broker's PUBACKs */
+    struct overtaking overtaking; /* of the oldest in flight */
+    int64_t held_due_ms;          /* next held row; INT64_MAX: none */
+    int64_t revive_ms;            /* next dead row that comes back; likewise */
+    int64_t retry_us; /* the database was busy or failed: not before */
+    int again;        /* a pass ended early: there is more to do now */
     struct suspicion suspicion;
     struct trial trial;
     int is_trying;       /* one row at a time since the start: told */
@@ -106,10 +107,10 @@ POSTBAG_CHECK int postbag__sender_release(struct sender *s);
 /* A new connection; or the old one is gone (every send has settled). */
 void postbag__sender_link_up(struct sender *s, int64_t now_us);
 void postbag__sender_link_down(struct sender *s);
-/* The other side ended the connection, and every send has settled: what that
- * says of a row alone in flight.  is_blamed: of a message, they said.  Before
- * postbag__sender_link_down. */
-POSTBAG_CHECK int postbag__sender_judge(struct sender *s, int is_blamed);
+/* The connection ended so, and every send has settled: what that says of a row
+ * that was in flight.  Before postbag__sender_link_down. */
+POSTBAG_CHECK int postbag__sender_judge(
+    struct sender *s, enum suspicion_end end);
 /* One settled send.  Errors of the database leave the row as it was. */
 POSTBAG_CHECK int postbag__sender_settle(
     struct sender *s, const struct settled *letter, int64_t now_us);
@@ -168,7 +169,7 @@ uint32_t postbag__sender_full_window(const struct sender *s);
 /* Is there room for one more row of this lane, should it have to be held? */
 int postbag__sender_may_hold(struct sender *s, int lane);
 /* May a suspect row go now, if alone? */
-int postbag__sender_may_try_suspect(const struct sender *s);
+int postbag__sender_may_try_suspect(const struct sender *s, int64_t at_us);
 /* Settle a row of the log by copying it to outbox_held. */
 POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
     struct entry *e, const char *state, const char *error);

@@ -301,7 +301,7 @@ int postbag__sender_send(
 static int may_try(
     const struct sender *s, const struct turn *t, int is_suspect, int deaths)
 {
-    if (is_suspect && !postbag__sender_may_try_suspect(s))
+    if (is_suspect && !postbag__sender_may_try_suspect(s, t->now_us))
         return 0;
     return !postbag__trial_is_suspect(deaths) ||
            postbag__sender_may_try_killer(s, t->now_us);

@@ -304,12 +304,13 @@ int postbag__sender_settle(
     slot = *taken;
     postbag__window_give_back(&s->window, taken);
     postbag__patience_restart(&s->patience, now_us);
-    if (letter->err == POSTBAG_OK || letter->err == POSTBAG_EREFUSED) {
-        postbag__suspicion_answered(&s->suspicion);
+    if (letter->err == POSTBAG_OK || letter->err == POSTBAG_EREFUSED)
         postbag__trial_answered(
             &s->trial, slot.is_held ? TRIAL_HELD : slot.lane, slot.seq);
-    } else
-        postbag__suspicion_lost(&s->suspicion, slot.seq);
+    if (letter->err == POSTBAG_OK || !says_nothing_of_the_row(letter))
+        postbag__suspicion_answered(&s->suspicion, slot.nth);
+    else if (letter->err != POSTBAG_EREFUSED)
+        postbag__suspicion_lost(&s->suspicion, slot.seq, slot.nth);
     if (letter->err == POSTBAG_OK)
         note_puback(s);
     else if (says_nothing_of_the_row(letter)) {

@@ -1,30 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Floor 3.  What the death of a connection means for the row that was alone
- * in flight: nothing, set aside, or dead (suspicion.h).  What must survive a
- * crash, that it is suspect, stands in its error.
+ * Floor 3.  What the end of a connection means for a row that was in flight:
+ * nothing, set aside, or dead (suspicion.h).  What must survive a crash, that
+ * it is suspect, stands in its error.
  */
 #include "sender.h"
 
-/* What postbag__held_is_suspect looks for begins the first. */
-static const char set_aside[] =
-    HELD_SUSPECT " the link died 3 times while it alone was in flight";
-static const char guilty[] =
-    "the link died while it alone was in flight: 3 times, and again after the"
-    " broker had taken another message";
+/* For so long a connection may still bring what proves it. */
+enum { YOUNG_US = 5 * 1000000 };
 
-/* Without an attempt charged.  Not before others had a turn: what is suspect
- * may have to end a connection to be judged. */
-static int postpone(struct sender *s, int64_t seq)
+/* What postbag__held_is_suspect looks for begins the first. */
+struct words {
+    const char *set_aside, *guilty;
+};
+static const struct words words[] = {
+    [SUSPICION_HANG_UP] = {HELD_SUSPECT
+        " the link died 3 times while it alone was in flight",
+        "the link died while it alone was in flight: 3 times, and again after"
+        " the broker had taken another message"},
+    [SUSPICION_QUOTA] = {HELD_SUSPECT
+        " the link ended with quota exceeded 3 times while it alone was in"
+        " flight",
+        "the link ended with quota exceeded while it alone was in flight: 3"
+        " times, and 3 times after the broker had taken other messages"},
+    [SUSPICION_SILENCE] = {HELD_SUSPECT
+        " the link was up and brought no PUBACK for it, 3 times",
+        "no PUBACK came for it: 3 times, and again while it alone was in"
+        " flight, after the broker had taken another message"},
+};
+
+static const struct words *words_of(enum suspicion_end end)
 {
-    const struct postbag_port *port = s->shared->port;
-    struct due due = {.boot = s->boot};
+    return &words[end == SUSPICION_BLAME ? SUSPICION_HANG_UP : end];
+}
+
+static int64_t now_us(const struct sender *s)
+{
+    return s->shared->port->mono_us(s->shared->port->ctx);
+}
+
+/* Not before others had a turn: what is suspect may have to end a connection
+ * to be judged. */
+static int put_off(struct sender *s, int64_t seq, const char *error,
+    int (*write)(struct held_store *h, int64_t seq, const struct due *due,
+        const char *error))
+{
+    const struct due due = {
+        .boot = s->boot, .ms = now_us(s) / 1000 + s->options.retry_cap_ms};
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
-    due.ms = port->mono_us(port->ctx) / 1000 + s->options.retry_cap_ms;
-    err = postbag__held_postpone(s->held, seq, &due, set_aside);
+    err = write(s->held, seq, &due, error);
     if (err != POSTBAG_OK) {
         postbag__lease_rollback(s->lease);
         return err;
@@ -33,28 +60,52 @@ static int postpone(struct sender *s, int64_t seq)
     return err == POSTBAG_OK ? postbag__sender_look(s) : err;
 }
 
-static int suspect(struct sender *s, int64_t seq)
+static int suspect(struct sender *s, int64_t seq, const char *error)
 {
     for (int i = 0; i < POSTBAG__LANES; i++) {
         struct entry *e = postbag__lane_find(&s->lanes[i], seq);
 
         if (e != NULL && e->state == ENTRY_READY)
-            return postbag__sender_hold(s, i, e, "retry", set_aside);
+            return postbag__sender_hold(s, i, e, "retry", error);
     }
-    return postpone(s, seq); /* a held row that others had not killed */
+    /* a held row that others had not killed */
+    return put_off(s, seq, error, postbag__held_postpone);
 }
 
-static int set_row_aside(struct sender *s, int64_t seq)
+/* The next ones would wait for what this one did to the link's backoff.  With
+ * each that is set aside and no PUBACK since, the link is more likely to
+ * blame. */
+static void ease_link(struct sender *s)
 {
-    int err = suspect(s, seq);
+    uint32_t aside = s->suspicion.aside;
+
+    postbag__link_ease(s->link, now_us(s), aside > 0 ? aside : 1);
+}
+
+static int set_row_aside(struct sender *s, int64_t seq, const char *error)
+{
+    int err = suspect(s, seq, error);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+        "message %lld is set aside: %s", (long long)seq, error);
+    ease_link(s);
+    return POSTBAG_OK;
+}
+
+static int bury(struct sender *s, const struct row *row, const char *error)
+{
+    int err = postbag__sender_bury(s, row, error, 0);
 
     if (err == POSTBAG_OK)
-        postbag__log(s->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
-            "message %lld is set aside: %s", (long long)seq, set_aside);
+        ease_link(s);
     return err;
 }
 
-static int bury(struct sender *s, int64_t seq)
+/* allowed: attempts with which it stays a suspect. */
+static int charge(
+    struct sender *s, int64_t seq, enum suspicion_end end, int allowed)
 {
     struct row row;
     int attempts;
@@ -62,40 +113,47 @@ static int bury(struct sender *s, int64_t seq)
 
     if (err != 1)
         return err; /* an operator removed it: nothing to record */
-    return postbag__sender_bury(s, &row, guilty, 0);
+    if (attempts + 1 > allowed)
+        return bury(s, &row, words_of(end)->guilty);
+    return put_off(s, seq, words_of(end)->set_aside, postbag__held_again);
 }
 
-int postbag__sender_judge(struct sender *s, int is_blamed)
+int postbag__sender_judge(struct sender *s, enum suspicion_end end)
 {
     struct suspicion *suspicion = &s->suspicion;
+    int64_t seq = suspicion->oldest;
     int is_suspect = 0;
 
     postbag__trial_lost(&s->trial);
     if (suspicion->lost == 1)
-        is_suspect = postbag__held_is_suspect(s->held, suspicion->last);
+        is_suspect = postbag__held_is_suspect(s->held, seq);
     if (is_suspect < 0)
         return is_suspect;
-    switch (postbag__suspicion_death(suspicion, is_blamed, is_suspect)) {
+    switch (postbag__suspicion_death(suspicion, end, is_suspect)) {
     case SUSPICION_SET_ASIDE:
-        return set_row_aside(s, suspicion->last);
+        return set_row_aside(s, seq, words_of(end)->set_aside);
     case SUSPICION_AGAIN:
-        return postpone(s, suspicion->last);
+        return put_off(s, seq, NULL, postbag__held_postpone);
+    case SUSPICION_CHARGE:
+        return charge(s, seq, end, SUSPICION_ENDS - 1);
     case SUSPICION_GUILTY:
-        return bury(s, suspicion->last);
+        return charge(s, seq, end, 0);
     case SUSPICION_NONE:
         break;
     }
     return POSTBAG_OK;
 }
 
-/* Others first, since only they can prove the connection; but at the bound
- * none are sent. */
-int postbag__sender_may_try_suspect(const struct sender *s)
+/* Others first, since only they can prove the connection: those that wait, and
+ * those that may come while it is young.  But at the bound none are sent. */
+int postbag__sender_may_try_suspect(const struct sender *s, int64_t at_us)
 {
-    if (s->suspicion.was_acked || s->bound.is_reached)
+    int64_t age_us = at_us - s->link->up_us;
+
+    if (postbag__suspicion_was_acked(&s->suspicion) || s->bound.is_reached)
         return 1;
     for (int i = 0; i < POSTBAG__LANES; i++)
         if (s->lanes[i].count > 0 || s->lanes[i].scanned < s->newest)
             return 0;
-    return 1;
+    return age_us >= YOUNG_US;
 }

@@ -53,7 +53,8 @@ int postbag__sender_save_marks(struct sender *s)
  * broker answered others. */
 int postbag__sender_mark(struct sender *s, int which, int64_t seq, int deaths)
 {
-    int charge = !postbag__trial_is_suspect(deaths) || s->suspicion.was_acked;
+    int charge = !postbag__trial_is_suspect(deaths) ||
+                 postbag__suspicion_was_acked(&s->suspicion);
 
     postbag__trial_sends(&s->trial, which, seq, deaths, charge);
     if (!postbag__trial_owes(&s->trial))
@@ -113,5 +114,5 @@ int postbag__sender_may_try_killer(const struct sender *s, int64_t now_us)
     int64_t age_us = now_us - s->link->up_us;
 
     return age_us >= (int64_t)s->options.stable_ms * 1000 &&
-           postbag__sender_may_try_suspect(s);
+           postbag__sender_may_try_suspect(s, now_us);
 }

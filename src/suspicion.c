@@ -5,7 +5,7 @@
 
 void postbag__suspicion_link_up(struct suspicion *s)
 {
-    s->was_acked = 0;
+    s->answered = 0;
     s->lost = 0;
 }
 
@@ -15,58 +15,97 @@ static void settle_one(struct suspicion *s)
         s->left--;
 }
 
-void postbag__suspicion_answered(struct suspicion *s)
+void postbag__suspicion_answered(struct suspicion *s, uint64_t nth)
 {
-    s->was_acked = 1;
+    if (nth > s->answered)
+        s->answered = nth;
     s->deaths = 0;
+    s->aside = 0;
     settle_one(s);
 }
 
-void postbag__suspicion_lost(struct suspicion *s, int64_t seq)
+void postbag__suspicion_lost(struct suspicion *s, int64_t seq, uint64_t nth)
 {
+    if (s->lost == 0 || nth < s->nth) {
+        s->oldest = seq;
+        s->nth = nth;
+    }
     s->lost++;
-    s->last = seq;
 }
 
-static void count_death(struct suspicion *s, uint32_t lost, int is_blamed)
+static void count_death(
+    struct suspicion *s, uint32_t lost, enum suspicion_end end)
 {
-    if (!s->was_acked)
+    if (!postbag__suspicion_was_acked(s))
         s->deaths++;
-    if (is_blamed)
+    if (end != SUSPICION_HANG_UP)
         s->deaths = SUSPICION_DEATHS;
     if (s->deaths >= SUSPICION_DEATHS && s->left < lost)
         s->left = lost;
 }
 
-/* Not begun anew when set aside: if that cannot be written, the next death
- * sets it aside. */
-static enum suspicion_verdict count_alone(struct suspicion *s)
+/* Not begun anew when set aside: if that cannot be written, the next end sets
+ * it aside. */
+static enum suspicion_verdict count_end(struct suspicion *s)
 {
-    if (s->seq != s->last)
-        s->alone = 0;
-    s->seq = s->last;
-    s->alone++;
-    if (s->alone < SUSPICION_ALONE)
+    if (s->seq != s->oldest)
+        s->ends = 0;
+    s->seq = s->oldest;
+    s->ends++;
+    if (s->ends < SUSPICION_ENDS)
         return SUSPICION_NONE;
     settle_one(s);
+    s->aside++;
     return SUSPICION_SET_ASIDE;
 }
 
+/* A broker that answered what was sent later passed this one over.  So its next
+ * silence speaks against it, too, for nothing may be left to be sent beside it;
+ * nor is there anything while it is one at a time. */
+static enum suspicion_verdict count_silence(struct suspicion *s, uint32_t lost)
+{
+    int is_isolated = lost == 1 && postbag__suspicion_isolates(s);
+
+    if (s->nth < s->answered)
+        s->passed = s->oldest;
+    if (s->passed != s->oldest && !is_isolated)
+        return SUSPICION_NONE;
+    return count_end(s);
+}
+
+/* A quota is of all messages, so a suspect may only have been the next. */
+static enum suspicion_verdict judge_suspect(
+    const struct suspicion *s, enum suspicion_end end)
+{
+    if (!postbag__suspicion_was_acked(s))
+        return SUSPICION_AGAIN;
+    return end == SUSPICION_QUOTA ? SUSPICION_CHARGE : SUSPICION_GUILTY;
+}
+
 enum suspicion_verdict postbag__suspicion_death(
-    struct suspicion *s, int is_blamed, int is_suspect)
+    struct suspicion *s, enum suspicion_end end, int is_suspect)
 {
     uint32_t lost = s->lost;
 
-    if (lost == 0)
-        return SUSPICION_NONE;
     s->lost = 0; /* an attempt that comes to nothing takes nothing along */
+    if (lost == 0 || end == SUSPICION_NO_ROWS)
+        return SUSPICION_NONE;
     if (lost == 1 && is_suspect)
-        return s->was_acked ? SUSPICION_GUILTY : SUSPICION_AGAIN;
-    count_death(s, lost, is_blamed);
-    return lost == 1 ? count_alone(s) : SUSPICION_NONE;
+        return judge_suspect(s, end);
+    if (end == SUSPICION_SILENCE)
+        return count_silence(s, lost);
+    count_death(s, lost, end);
+    if (end == SUSPICION_QUOTA && postbag__suspicion_was_acked(s))
+        return SUSPICION_NONE; /* it is the quota that was used up */
+    return lost == 1 ? count_end(s) : SUSPICION_NONE;
 }
 
 int postbag__suspicion_isolates(const struct suspicion *s)
 {
     return s->left > 0;
+}
+
+int postbag__suspicion_was_acked(const struct suspicion *s)
+{
+    return s->answered != 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Floor 0.  Is it a message that makes the broker hang up, or is it the link?
+ * Floor 0.  Is it a message that ends the connection, or is it the link?
  * Pure: what happened goes in, what follows comes out.
  *
  *   two deaths with rows in flight and no PUBACK --> one row at a time, until
- *   as many rows as were in flight are settled; a row alone at three deaths
+ *   as many rows as were in flight are settled; a row alone at three deaths,
+ *   or three times the one without a PUBACK while the broker answered others
  *   --> set aside as suspect; a suspect that, alone, ends a connection that
  *   acknowledged another row --> dead.  Anything else is the link's fault.
  */
@@ -13,38 +14,53 @@
 
 #include <stdint.h>
 
-enum { SUSPICION_DEATHS = 2, SUSPICION_ALONE = 3 };
+enum { SUSPICION_DEATHS = 2, SUSPICION_ENDS = 3 };
+
+/* How a connection ended. */
+enum suspicion_end {
+    SUSPICION_HANG_UP, /* theirs, without a word of the messages */
+    SUSPICION_BLAME,   /* theirs: a message was the reason */
+    SUSPICION_QUOTA,   /* theirs: it was too much */
+    SUSPICION_SILENCE, /* ours: no PUBACK in time */
+    SUSPICION_NO_ROWS  /* anything else: it has to do with the link alone */
+};
 
 enum suspicion_verdict {
     SUSPICION_NONE,      /* nobody is charged */
-    SUSPICION_SET_ASIDE, /* the lone row is suspect from now on */
+    SUSPICION_SET_ASIDE, /* the oldest row is suspect from now on */
     SUSPICION_AGAIN,     /* the suspect stays one: the link may be to blame */
+    SUSPICION_CHARGE,    /* the same, but after a few times it is dead */
     SUSPICION_GUILTY     /* the suspect is dead */
 };
 
 struct suspicion {
     uint32_t deaths; /* in a row, with rows in flight and no PUBACK */
     uint32_t left;   /* rows still to settle one at a time; 0: no isolation */
-    int64_t seq;     /* that was alone in flight at the last deaths ... */
-    uint32_t alone;  /* ... so many */
-    uint32_t lost;   /* rows in flight that this connection took along ... */
-    int64_t last;    /* ... and the last of them */
-    int was_acked;   /* this connection brought a PUBACK */
+    int64_t seq;     /* that the last ends speak against ... */
+    uint32_t ends;   /* ... so many */
+    int64_t passed;  /* the broker passed this one over, some time */
+    uint32_t aside;  /* rows set aside since the last answer */
+    /* of this connection */
+    uint64_t answered; /* the last send that the broker answered; 0: none */
+    uint32_t lost;     /* rows in flight that it took along ... */
+    int64_t oldest;    /* ... the one of them that was sent first ... */
+    uint64_t nth;      /* ... and which send that was, from 1 */
 };
 
 /* A new connection. */
 void postbag__suspicion_link_up(struct suspicion *s);
-/* The broker answered a row: with success, or with a refusal. */
-void postbag__suspicion_answered(struct suspicion *s);
-/* The connection ended with this row in flight. */
-void postbag__suspicion_lost(struct suspicion *s, int64_t seq);
-/* All that were lost are told: the other side ended the connection.  They
- * count once: what follows may be an attempt that never comes up.
- * is_blamed: it said that a message was the reason; is_suspect: the lone row
- * was set aside before. */
+/* The broker answered the nth send (from 1): with success, or a refusal. */
+void postbag__suspicion_answered(struct suspicion *s, uint64_t nth);
+/* The connection ended with this row in flight, its nth send. */
+void postbag__suspicion_lost(struct suspicion *s, int64_t seq, uint64_t nth);
+/* All that were lost are told.  They count once: what follows may be an
+ * attempt that never comes up.  is_suspect: the lone row was set aside
+ * before. */
 enum suspicion_verdict postbag__suspicion_death(
-    struct suspicion *s, int is_blamed, int is_suspect);
+    struct suspicion *s, enum suspicion_end end, int is_suspect);
 /* One row at a time? */
 int postbag__suspicion_isolates(const struct suspicion *s);
+/* This connection brought an answer. */
+int postbag__suspicion_was_acked(const struct suspicion *s);
 
 #endif

@@ -79,6 +79,9 @@ enum link_verdict postbag__disconnect_verdict(int reason)
         return LINK_SLOW;
     case 0x8e: /* Session taken over */
         return LINK_TAKEN_OVER;
+    case 0x96: /* Message rate too high */
+    case 0x97: /* Quota exceeded */
+        return LINK_QUOTA;
     case 0x81: /* Malformed packet */
     case 0x82: /* Protocol error */
     case 0x87: /* Not authorized */

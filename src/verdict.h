@@ -18,7 +18,8 @@ enum link_verdict {
     LINK_SLOW,         /* no use in seconds, and trying often does harm */
     LINK_OTHER_SERVER, /* not here: the next server, now */
     LINK_TAKEN_OVER,   /* another client uses our client id */
-    LINK_BLAMES_ROWS   /* a message in flight may be the reason */
+    LINK_BLAMES_ROWS,  /* a message in flight may be the reason */
+    LINK_QUOTA         /* slow, and a message may be the reason all the same */
 };
 
 /* Of a PUBACK, 0x80 and more (MQTT 5, 2.4). */

@@ -28,6 +28,7 @@ void postbag__window_restart(struct window *w, uint32_t generation)
     w->used = 0;
     w->bytes = 0;
     w->packets = 0;
+    w->sends = 0;
     w->generation = generation & 0xffffu;
 }
 
@@ -39,6 +40,7 @@ struct slot *postbag__window_take(struct window *w, uint32_t *token_out)
         if (slot->used)
             continue;
         slot->used = 1;
+        slot->nth = ++w->sends;
         slot->generation = w->generation;
         w->used++;
         *token_out = w->generation << 16 | i;
@@ -63,6 +65,16 @@ void postbag__window_give_back(struct window *w, struct slot *slot)
     w->used--;
     w->bytes -= slot->bytes;
     w->packets -= slot->packet;
+}
+
+uint64_t postbag__window_oldest(const struct window *w)
+{
+    uint64_t oldest = 0;
+
+    for (uint32_t i = 0; i < w->size; i++)
+        if (w->slots[i].used && (oldest == 0 || w->slots[i].nth < oldest))
+            oldest = w->slots[i].nth;
+    return oldest;
 }
 
 int postbag__window_has_held(const struct window *w, int64_t seq)

@@ -13,6 +13,7 @@
 
 struct slot {
     int64_t seq;
+    uint64_t nth;    /* send of its connection, from 1 */
     uint32_t bytes;  /* of the row */
     uint32_t packet; /* bytes of the whole PUBLISH */
     uint32_t generation;
@@ -27,6 +28,7 @@ struct window {
     uint32_t used;
     uint64_t bytes;      /* in flight: of the rows */
     uint64_t packets;    /* bytes in flight: of the whole PUBLISHes */
+    uint64_t sends;      /* slots taken on this connection */
     uint32_t generation; /* of the connection now */
 };
 
@@ -39,6 +41,8 @@ struct slot *postbag__window_take(struct window *w, uint32_t *token_out);
 /* The slot of a token, or NULL if it is of another connection or free. */
 struct slot *postbag__window_of(struct window *w, uint32_t token);
 void postbag__window_give_back(struct window *w, struct slot *slot);
+/* What is in flight for longest: its nth; 0: nothing is. */
+uint64_t postbag__window_oldest(const struct window *w);
 /* Is this row of outbox_held in flight? */
 int postbag__window_has_held(const struct window *w, int64_t seq);
 

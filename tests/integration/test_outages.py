@@ -120,6 +120,27 @@ class Poison(ScriptedBroker):
         self.assert_sound(self.own)
 
 
+    def test_one_never_answered_dies_and_all_others_arrive(self):
+        self.start("noacktopic=mute", words=(
+            *QUICK, "ack_timeout_ms=2000", "retry_base_ms=500",
+            "retry_cap_ms=1000", "ack_delay_ms=10"))
+        self.relay.wait_err("outbound link: connected")
+        self.put("mute", "k")
+        self.put("after", "k")
+        # more than the relay looks ahead, so that some are left to be answered
+        # on the connection on which the suspect is tried
+        self.own.put_many(1, 400)
+        self.relay.wait_err("message 1 is set aside: suspect: the link was up")
+        rig.wait_for(lambda: [row[:3] for row in self.held()]
+                     == [("mute", "dead", 1)], "it is dead")
+        rig.wait_for(lambda: self.own.counts()["delivered"] == 401,
+                     "all others are delivered")
+        self.assertIn("no PUBACK came for it", self.held()[0][3])
+        topics = re.findall(r"< PUBLISH .* topic=(\S+)", self.fake.log())
+        self.assertEqual(topics.count("mute"), 3 + 1)
+        self.assert_sound(self.own)
+
+
 class ReceiveMaximum(ScriptedBroker):
     def test_short_receive_maximum_is_kept(self):
         self.start("recvmax=3", "hold=1")

@@ -23,6 +23,7 @@ Settings, at the start or later by a line "set key=value" on standard input
   ackunknown=1      send one with an id that is not in flight before each
   noack=1           never send a PUBACK
   skipack=N         no PUBACK for the Nth PUBLISH of all
+  noacktopic=TOPIC  never send a PUBACK for a PUBLISH to it
   hold=1            keep PUBACKs back; "set hold=" sends them
   cutafter=N        reset the connection at its Nth PUBLISH, unacknowledged
   cuttopic=TOPIC    reset the connection at a PUBLISH to it, unacknowledged
@@ -351,7 +352,9 @@ class Connection:
         if 0 < int(limit) <= self.count:
             self.disconnect(int(reason, 0))
             return
-        is_skipped = self.broker.publishes == int(self.setting("skipack", "0"))
+        is_skipped = (topic == self.setting("noacktopic") or
+                      self.broker.publishes == int(
+                          self.setting("skipack", "0")))
         if flags & 6 and not self.setting("noack") and not is_skipped:
             self.acknowledge(mid, self.refusal(topic, payload))
 

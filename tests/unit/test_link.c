@@ -192,6 +192,46 @@ static void test_link_backoff_restarts_after_a_stable_quiet_link(void **state)
 
 /* ---- losing ---- */
 
+static void test_link_eased_waits_as_after_fewer_failures(void **state)
+{
+    struct wire *w = *state;
+
+    for (int i = 0; i < 5; i++)
+        (void)wait_after(w, 1000, POSTBAG_ELINK, 0);
+    postbag__link_ease(&w->l, w->sim.mono_us, 2);
+    assert_int_equal(w->l.next_us - w->sim.mono_us, 2 * BASE_MS * 1000);
+    assert_has(w->log, "next try in 2000 ms");
+    assert_int_equal(wait_after(w, 1000, POSTBAG_ELINK, 0), 4 * BASE_MS);
+    /* never slower */
+    postbag__link_ease(&w->l, w->sim.mono_us, 9);
+    assert_int_equal(w->l.next_us - w->sim.mono_us, 4 * BASE_MS * 1000);
+}
+
+static void test_link_eased_is_still_slow_to_who_says_so(void **state)
+{
+    struct wire *w = *state;
+
+    for (int i = 0; i < 3; i++)
+        (void)wait_after(w, 1000, POSTBAG_EREFUSED, 0x97);
+    postbag__link_ease(&w->l, w->sim.mono_us, 1);
+    assert_int_equal(w->l.next_us - w->sim.mono_us, SLOW_MS * 1000);
+}
+
+static void test_link_that_does_not_wait_is_not_eased(void **state)
+{
+    struct wire *w = *state;
+    int64_t next_us;
+
+    (void)wait_after(w, 1000, POSTBAG_ELINK, 0);
+    (void)wait_after(w, 1000, POSTBAG_ELINK, 0);
+    sim_pass_ms(&w->sim, CAP_MS);
+    (void)step(w);
+    next_us = w->l.next_us;
+    postbag__link_ease(&w->l, w->sim.mono_us, 1);
+    assert_int_equal(w->l.next_us, next_us);
+    assert_int_equal(w->l.failures, 2);
+}
+
 static void test_link_lost_hangs_up_and_names_the_reason(void **state)
 {
     struct wire *w = *state;
@@ -298,6 +338,9 @@ int main(void)
         TEST_IN(test_link_backoff_uses_its_whole_range),
         TEST_IN(test_link_backoff_restarts_only_after_a_stable_proved_link),
         TEST_IN(test_link_backoff_restarts_after_a_stable_quiet_link),
+        TEST_IN(test_link_eased_waits_as_after_fewer_failures),
+        TEST_IN(test_link_eased_is_still_slow_to_who_says_so),
+        TEST_IN(test_link_that_does_not_wait_is_not_eased),
         TEST_IN(test_link_lost_hangs_up_and_names_the_reason),
         TEST_IN(test_link_refused_while_connecting_waits),
         TEST_IN(test_link_lost_right_after_up_is_lost),

@@ -259,7 +259,7 @@ static void test_bound_full_of_suspects_is_no_dead_end(void **state)
 
     relay_put(r, "s", 14);
     relay_run_ms(r, 10);
-    sql_run(b->w.t.app, "UPDATE outbox_held SET error = 'suspect: maybe'");
+    sql_run(b->w.t.app, "UPDATE outbox_held SET error = 'suspect: the link'");
     relay_put(r, "t", 30);
     r->out->reason = 0;
     fake_lose(r->out, POSTBAG_ELINK, 0);

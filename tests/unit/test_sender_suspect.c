@@ -5,57 +5,9 @@
  */
 #include "sender.h"
 
-#include <sqlite3.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "relay.h"
-#include "unit.h"
-
-static const char *held(struct bench *b)
-{
-    return sql_text(b->w.t.app,
-        "SELECT ifnull(group_concat("
-        "topic || ' ' || state || ' ' || attempts, ', '), '')"
-        " FROM (SELECT * FROM outbox_held ORDER BY seq)");
-}
-
-static int flies(struct relay *r, const char *topic)
-{
-    for (size_t i = 0; i < r->out->count; i++)
-        if (!r->out->sent[i].is_settled &&
-            strcmp(r->out->sent[i].topic, topic) == 0)
-            return 1;
-    return 0;
-}
-
-/* So many seconds of a broker that answers, but hangs up on that topic ("" on
- * none, NULL on all) and answers nothing that flies with it. */
-static void serve(struct relay *r, int seconds, const char *poison)
-{
-    for (int i = 0; i < seconds * 10; i++) {
-        relay_run_ms(r, 100);
-        if (r->out->in_flight == 0)
-            continue;
-        if (poison == NULL || flies(r, poison))
-            fake_lose(r->out, POSTBAG_ELINK, 0);
-        else
-            (void)fake_settle_all(r->out, 0);
-    }
-}
-
-/* One at a time, as long as the topic is not held. */
-static void serve_until_held(struct relay *r, const char *poison)
-{
-    struct tempdb *t = &r->world->t;
-
-    for (int i = 0; i < 600; i++) {
-        if (sql_get(t->app, "SELECT count(*) FROM outbox_held") != 0)
-            return;
-        serve(r, 1, poison);
-    }
-    fail_msg("nothing is held");
-}
+#include "poison.h"
 
 static struct relay *up(struct bench *b)
 {
@@ -74,8 +26,8 @@ static void test_suspect_one_that_kills_the_link_is_set_aside_then_dead(
     relay_put_key(r, "bad", "k");
     relay_put_key(r, "next", "k");
     relay_put(r, "z", 5);
-    serve_until_held(r, "bad");
-    assert_string_equal(held(b), "bad retry 0, next behind 0");
+    serve_until_held(r, "bad", 2);
+    assert_string_equal(held_now(b), "bad retry 0, next behind 0");
     assert_has(r->log, "message 3 is set aside: suspect: the link died");
     assert_int_equal(
         sql_get(b->w.t.app, "SELECT error LIKE 'suspect: the"
@@ -83,7 +35,7 @@ static void test_suspect_one_that_kills_the_link_is_set_aside_then_dead(
                             " FROM outbox_held WHERE topic = 'bad'"),
         1);
     serve(r, 120, "bad");
-    assert_string_equal(held(b), "bad dead 1");
+    assert_string_equal(held_now(b), "bad dead 1");
     assert_int_equal(sql_get(b->w.t.app, "SELECT error LIKE 'the link died"
                                          "%%and again%%' FROM outbox_held"),
         1);
@@ -107,13 +59,13 @@ static void test_suspect_followers_of_its_key_wait_behind_it(void **state)
     relay_put_key(r, "bad", "k");
     relay_put_key(r, "next", "k");
     relay_put(r, "z", 2);
-    serve_until_held(r, "bad");
+    serve_until_held(r, "bad", 2);
     serve(r, 20, "bad");
-    assert_string_equal(held(b), "bad retry 0, next behind 0");
+    assert_string_equal(held_now(b), "bad retry 0, next behind 0");
     assert_int_equal(fake_count(r->out, "next"), 0);
     /* the broker was repaired: in order, and no trace is left */
-    serve(r, 2000, "");
-    assert_string_equal(held(b), "");
+    serve(r, 2000, "-");
+    assert_string_equal(held_now(b), "");
     assert_string_equal(fake_topics(r->out, r->out->count - 2), "bad next");
 }
 
@@ -125,15 +77,17 @@ static void test_suspect_broker_that_hangs_up_on_all_for_a_day_kills_nothing(
     size_t sent;
 
     relay_put(r, "t", 40);
-    serve(r, 86400, NULL);
+    serve(r, 86400, "");
     sent = r->out->count;
     assert_int_equal(sql_get(b->w.t.app, "SELECT count(*) FROM outbox_held"
                                          " WHERE state = 'dead'"
                                          " OR attempts <> 0"),
         0);
-    assert_true(sent < 1500);
-    serve(r, 4000, "");
-    assert_string_equal(held(b), "");
+    /* about as many as the highest ceiling allows without any suspicion: 86400
+     * by the mean of its draws, 165 s, is 524 */
+    assert_in_range(sent, 300, 600);
+    serve(r, 4000, "-");
+    assert_string_equal(held_now(b), "");
     assert_int_equal(sql_get(b->w.t.app,
                          "SELECT delivered FROM outbox_cursor WHERE lane = 0"),
         40);
@@ -184,10 +138,10 @@ static void test_suspect_outage_with_one_row_in_flight_charges_nothing(
             fake_lose(r->out, POSTBAG_ELINK, 0);
     }
     assert_true(r->out->connects > 100);
-    assert_string_equal(held(b), "");
+    assert_string_equal(held_now(b), "");
     r->out->auto_up = 1;
-    serve(r, 10, "");
-    assert_string_equal(held(b), "");
+    serve(r, 10, "-");
+    assert_string_equal(held_now(b), "");
     assert_int_equal(fake_count(r->out, "a2"), 2);
 }
 
@@ -201,8 +155,8 @@ static void test_suspect_our_own_hanging_up_suspects_nobody(void **state)
     relay_put(r, "t", 1);
     relay_run_ms(r, 600 * 1000);
     assert_true(r->out->count > 10);
-    assert_string_equal(held(b), "");
-    assert_int_equal(r->e.sender.suspicion.alone, 0);
+    assert_string_equal(held_now(b), "");
+    assert_int_equal(r->e.sender.suspicion.ends, 0);
 }
 
 /* Something is always in flight, until the suspect's turn comes. */
@@ -212,7 +166,7 @@ static void test_suspect_flies_alone_on_a_busy_link(void **state)
     struct relay *r = up(b);
 
     relay_put(r, "bad", 1);
-    serve_until_held(r, "bad1");
+    serve_until_held(r, "bad1", 1);
     relay_put(r, "z", 3000);
     for (int i = 0; i < 500; i++) {
         relay_run_ms(r, 20);

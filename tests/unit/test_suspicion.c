@@ -6,16 +6,24 @@
 
 #include "unit.h"
 
-/* A connection that answers so many rows, then dies with these in flight. */
+/* A connection that answers so many rows, then ends with these in flight. */
+static enum suspicion_verdict end_with(struct suspicion *s, int answers,
+    const char *rows, enum suspicion_end end, int is_suspect)
+{
+    uint64_t nth = 0;
+
+    postbag__suspicion_link_up(s);
+    for (int i = 0; i < answers; i++)
+        postbag__suspicion_answered(s, ++nth);
+    for (; *rows != 0; rows++)
+        postbag__suspicion_lost(s, *rows, ++nth);
+    return postbag__suspicion_death(s, end, is_suspect);
+}
+
 static enum suspicion_verdict die(
     struct suspicion *s, int answers, const char *rows, int is_suspect)
 {
-    postbag__suspicion_link_up(s);
-    for (int i = 0; i < answers; i++)
-        postbag__suspicion_answered(s);
-    for (; *rows != 0; rows++)
-        postbag__suspicion_lost(s, *rows);
-    return postbag__suspicion_death(s, 0, is_suspect);
+    return end_with(s, answers, rows, SUSPICION_HANG_UP, is_suspect);
 }
 
 static void test_suspicion_two_deaths_without_an_answer_isolate(void **state)
@@ -60,10 +68,12 @@ static void test_suspicion_attempts_that_fail_count_nothing(void **state)
     (void)state;
     assert_int_equal(die(&s, 1, "a", 0), SUSPICION_NONE);
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(postbag__suspicion_death(&s, 0, 0), SUSPICION_NONE);
-        assert_int_equal(postbag__suspicion_death(&s, 0, 1), SUSPICION_NONE);
+        assert_int_equal(
+            postbag__suspicion_death(&s, SUSPICION_HANG_UP, 0), SUSPICION_NONE);
+        assert_int_equal(
+            postbag__suspicion_death(&s, SUSPICION_HANG_UP, 1), SUSPICION_NONE);
     }
-    assert_int_equal(s.alone, 1);
+    assert_int_equal(s.ends, 1);
     assert_int_equal(s.deaths, 0);
 }
 
@@ -72,9 +82,7 @@ static void test_suspicion_blame_isolates_at_once(void **state)
     struct suspicion s = {0};
 
     (void)state;
-    postbag__suspicion_lost(&s, 'a');
-    postbag__suspicion_lost(&s, 'b');
-    assert_int_equal(postbag__suspicion_death(&s, 1, 0), SUSPICION_NONE);
+    assert_int_equal(end_with(&s, 0, "ab", SUSPICION_BLAME, 0), SUSPICION_NONE);
     assert_int_equal(postbag__suspicion_isolates(&s), 1);
 }
 
@@ -88,7 +96,7 @@ static void test_suspicion_isolation_ends_when_all_lost_rows_settled(
     (void)die(&s, 0, "abc", 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(postbag__suspicion_isolates(&s), 1);
-        postbag__suspicion_answered(&s);
+        postbag__suspicion_answered(&s, 1);
     }
     assert_int_equal(postbag__suspicion_isolates(&s), 0);
 }
@@ -131,7 +139,7 @@ static void test_suspicion_setting_aside_counts_as_settled(void **state)
     (void)die(&s, 0, "a", 0);
     assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
     assert_int_equal(postbag__suspicion_isolates(&s), 1);
-    postbag__suspicion_answered(&s);
+    postbag__suspicion_answered(&s, 1);
     assert_int_equal(postbag__suspicion_isolates(&s), 0);
 }
 
@@ -144,6 +152,161 @@ static void test_suspicion_suspect_is_guilty_only_where_others_were_answered(
     for (int i = 0; i < 100; i++)
         assert_int_equal(die(&s, 0, "a", 1), SUSPICION_AGAIN);
     assert_int_equal(die(&s, 1, "a", 1), SUSPICION_GUILTY);
+}
+
+/* ---- no PUBACK in time ---- */
+
+/* The broker answers what was sent after this row, then we give up. */
+static enum suspicion_verdict pass_over(struct suspicion *s, int64_t row)
+{
+    postbag__suspicion_link_up(s);
+    postbag__suspicion_answered(s, 1);
+    postbag__suspicion_answered(s, 3);
+    postbag__suspicion_lost(s, row + 1, 4);
+    postbag__suspicion_lost(s, row, 2);
+    postbag__suspicion_lost(s, row + 2, 5);
+    return postbag__suspicion_death(s, SUSPICION_SILENCE, 0);
+}
+
+static enum suspicion_verdict fall_silent(
+    struct suspicion *s, int answers, const char *rows)
+{
+    return end_with(s, answers, rows, SUSPICION_SILENCE, 0);
+}
+
+static void test_suspicion_third_time_passed_over_sets_aside(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    assert_int_equal(pass_over(&s, 'a'), SUSPICION_NONE);
+    assert_int_equal(pass_over(&s, 'a'), SUSPICION_NONE);
+    assert_int_equal(pass_over(&s, 'a'), SUSPICION_SET_ASIDE);
+    assert_int_equal(s.oldest, 'a');
+    assert_int_equal(postbag__suspicion_isolates(&s), 0);
+}
+
+/* All others are settled by then. */
+static void test_suspicion_once_passed_over_silence_speaks_against_it(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    assert_int_equal(pass_over(&s, 'a'), SUSPICION_NONE);
+    assert_int_equal(fall_silent(&s, 0, "a"), SUSPICION_NONE);
+    assert_int_equal(fall_silent(&s, 0, "a"), SUSPICION_SET_ASIDE);
+}
+
+static void test_suspicion_passing_over_one_says_nothing_of_another(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(pass_over(&s, 'a' + 10 * (i % 2)), SUSPICION_NONE);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(fall_silent(&s, 0, "z"), SUSPICION_NONE);
+}
+
+/* What it answered was sent before. */
+static void test_suspicion_silence_after_answers_counts_for_nothing(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(fall_silent(&s, 2, "ab"), SUSPICION_NONE);
+        assert_int_equal(fall_silent(&s, 0, "a"), SUSPICION_NONE);
+    }
+    assert_int_equal(s.ends, 0);
+    assert_int_equal(s.deaths, 0);
+}
+
+static void test_suspicion_silence_in_isolation_sets_aside(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    (void)die(&s, 0, "abc", 0);
+    (void)die(&s, 0, "abc", 0);
+    assert_int_equal(fall_silent(&s, 0, "a"), SUSPICION_NONE);
+    assert_int_equal(fall_silent(&s, 0, "a"), SUSPICION_NONE);
+    assert_int_equal(fall_silent(&s, 0, "a"), SUSPICION_SET_ASIDE);
+}
+
+static void test_suspicion_silent_suspect_is_guilty_where_others_were_answered(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    assert_int_equal(
+        end_with(&s, 0, "a", SUSPICION_SILENCE, 1), SUSPICION_AGAIN);
+    assert_int_equal(
+        end_with(&s, 1, "a", SUSPICION_SILENCE, 1), SUSPICION_GUILTY);
+}
+
+/* ---- too much ---- */
+
+static void test_suspicion_quota_sets_aside_who_alone_exceeds_it(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    assert_int_equal(end_with(&s, 0, "ab", SUSPICION_QUOTA, 0), SUSPICION_NONE);
+    assert_int_equal(postbag__suspicion_isolates(&s), 1);
+    assert_int_equal(end_with(&s, 0, "a", SUSPICION_QUOTA, 0), SUSPICION_NONE);
+    assert_int_equal(end_with(&s, 0, "a", SUSPICION_QUOTA, 0), SUSPICION_NONE);
+    assert_int_equal(
+        end_with(&s, 0, "a", SUSPICION_QUOTA, 0), SUSPICION_SET_ASIDE);
+}
+
+static void test_suspicion_quota_that_others_used_up_counts_for_nothing(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(
+            end_with(&s, 1, "a", SUSPICION_QUOTA, 0), SUSPICION_NONE);
+    assert_int_equal(s.ends, 0);
+    assert_int_equal(
+        end_with(&s, 1, "a", SUSPICION_QUOTA, 1), SUSPICION_CHARGE);
+    assert_int_equal(end_with(&s, 0, "a", SUSPICION_QUOTA, 1), SUSPICION_AGAIN);
+}
+
+/* ---- the rest ---- */
+
+static void test_suspicion_ends_of_the_link_count_for_nothing(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        (void)end_with(&s, 0, "a", SUSPICION_NO_ROWS, 0);
+        (void)end_with(&s, 1, "a", SUSPICION_NO_ROWS, 1);
+    }
+    assert_int_equal(s.ends, 0);
+    assert_int_equal(postbag__suspicion_isolates(&s), 0);
+}
+
+static void test_suspicion_rows_set_aside_are_counted_until_an_answer(
+    void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 9; i++)
+        (void)die(&s, 0, i < 3 ? "a" : i < 6 ? "b" : "c", 0);
+    assert_int_equal(s.aside, 3);
+    postbag__suspicion_link_up(&s);
+    assert_int_equal(s.aside, 3);
+    postbag__suspicion_answered(&s, 1);
+    assert_int_equal(s.aside, 0);
 }
 
 /* All short histories of a connection that never answers: nobody is guilty,
@@ -186,6 +349,22 @@ int main(void)
         cmocka_unit_test(test_suspicion_setting_aside_counts_as_settled),
         cmocka_unit_test(
             test_suspicion_suspect_is_guilty_only_where_others_were_answered),
+        cmocka_unit_test(test_suspicion_third_time_passed_over_sets_aside),
+        cmocka_unit_test(
+            test_suspicion_once_passed_over_silence_speaks_against_it),
+        cmocka_unit_test(
+            test_suspicion_passing_over_one_says_nothing_of_another),
+        cmocka_unit_test(
+            test_suspicion_silence_after_answers_counts_for_nothing),
+        cmocka_unit_test(test_suspicion_silence_in_isolation_sets_aside),
+        cmocka_unit_test(
+            test_suspicion_silent_suspect_is_guilty_where_others_were_answered),
+        cmocka_unit_test(test_suspicion_quota_sets_aside_who_alone_exceeds_it),
+        cmocka_unit_test(
+            test_suspicion_quota_that_others_used_up_counts_for_nothing),
+        cmocka_unit_test(test_suspicion_ends_of_the_link_count_for_nothing),
+        cmocka_unit_test(
+            test_suspicion_rows_set_aside_are_counted_until_an_answer),
         cmocka_unit_test(test_suspicion_silent_connection_never_finds_guilt),
     };
 

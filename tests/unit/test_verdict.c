@@ -10,8 +10,9 @@
 #include "unit.h"
 
 /* For CONNACK and DISCONNECT: a (again), s (slow), o (other server), t (taken
- * over), b (blames rows); for PUBACK: d (dead), r (retry), t (throttle),
- * c (reconnect).  A code that a packet has no business to carry passes. */
+ * over), b (blames rows), q (quota); for PUBACK: d (dead), r (retry), t
+ * (throttle), c (reconnect).  A code that a packet has no business to carry
+ * passes. */
 static const struct {
     int code;
     const char *name;
@@ -47,8 +48,8 @@ static const struct {
     {0x93, "receive maximum exceeded", 'r', 'a', 'a'},
     {0x94, "topic alias invalid", 'r', 'a', 'a'},
     {0x95, "packet too large", 'd', 's', 'b'},
-    {0x96, "message rate too high", 'r', 's', 's'},
-    {0x97, "quota exceeded", 't', 's', 's'},
+    {0x96, "message rate too high", 'r', 's', 'q'},
+    {0x97, "quota exceeded", 't', 's', 'q'},
     {0x98, "administrative action", 'r', 's', 's'},
     {0x99, "payload format invalid", 'd', 's', 'b'},
     {0x9a, "retain not supported", 'r', 's', 'b'},
@@ -107,6 +108,7 @@ static const char link_letters[] = {
     [LINK_OTHER_SERVER] = 'o',
     [LINK_TAKEN_OVER] = 't',
     [LINK_BLAMES_ROWS] = 'b',
+    [LINK_QUOTA] = 'q',
 };
 
 static void test_verdict_of_every_connack(void **state)

@@ -144,6 +144,26 @@ static void test_window_held_rows_are_told_from_rows_of_the_log(void **state)
     assert_false(postbag__window_has_held(w, 7));
 }
 
+static void test_window_oldest_is_what_was_sent_first(void **state)
+{
+    struct window *w = *state;
+    struct slot *slots[SIZE];
+    uint32_t token;
+
+    assert_int_equal(postbag__window_oldest(w), 0);
+    for (int i = 0; i < SIZE; i++)
+        slots[i] = take(w, 1, &token);
+    assert_int_equal(postbag__window_oldest(w), 1);
+    postbag__window_give_back(w, slots[1]);
+    assert_int_equal(postbag__window_oldest(w), 1);
+    postbag__window_give_back(w, slots[0]);
+    assert_int_equal(postbag__window_oldest(w), 3);
+    assert_int_equal(take(w, 1, &token)->nth, SIZE + 1); /* in slot 0 */
+    assert_int_equal(postbag__window_oldest(w), 3);
+    postbag__window_restart(w, 2);
+    assert_int_equal(take(w, 1, &token)->nth, 1);
+}
+
 static void test_window_without_memory_is_no_memory(void **state)
 {
     struct window w;
@@ -165,6 +185,7 @@ int main(void)
         TEST_IN(test_window_generation_beyond_16_bits_is_found),
         TEST_IN(test_window_token_of_no_slot_means_nothing),
         TEST_IN(test_window_held_rows_are_told_from_rows_of_the_log),
+        TEST_IN(test_window_oldest_is_what_was_sent_first),
         TEST_IN(test_window_without_memory_is_no_memory),
     };
 
