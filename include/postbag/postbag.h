@@ -402,7 +402,10 @@ struct postbag_command {
 
 enum postbag_outcome {
     POSTBAG_DONE = 0,  /* commit effects, mark and replies together */
-    POSTBAG_RETRY = 1, /* roll back, try again after a backoff */
+    /* Roll back, try again after a backoff; dead after max_attempts.  No
+       attempt counts where a call of yours, or the last statement, met a full
+       outbox (EFULL) or an error of the storage. */
+    POSTBAG_RETRY = 1,
     POSTBAG_REJECT = 2 /* roll back, keep the command among the dead */
 };
 
