@@ -40,7 +40,8 @@ static const struct command commands[] = {
         cli_relay},
     {"ls", "DB", 1, 1, PRINT "dest state topic limit after ",
         "List messages, oldest first.\n"
-        "States: pending, sending, published, retry, behind, suspect, dead.",
+        "States: pending, sending, published, dropped, passed, retry,\n"
+        "behind, suspect, dead.",
         cli_ls},
     {"show", "DB ID-or-SEQ", 2, 2, PRINT "dest payload ", "Show one message.",
         cli_show},

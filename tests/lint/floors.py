@@ -23,6 +23,7 @@ SAME_FLOOR = {
     "handling": ["writer"],
     "held_store": ["lost_store"],
     "schema": ["schema_held", "coalesce_store"],
+    "list_store": ["schema"],
     "discard_store": ["held_store"],
     "db_open": ["db"],
     "archive_store": ["list_store"],
