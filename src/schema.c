@@ -76,6 +76,11 @@ static const char *const outbox_tables[] = {
     " at_ms INTEGER NOT NULL, boot BLOB, mono_ms INTEGER,"
     " PRIMARY KEY(dest, lane, upto)) STRICT, WITHOUT ROWID",
 
+    "CREATE TABLE outbox_late("
+    " dest TEXT NOT NULL, lane INTEGER NOT NULL, seq INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, attempts INTEGER NOT NULL,"
+    " PRIMARY KEY(dest, lane, seq)) STRICT, WITHOUT ROWID",
+
     "CREATE TABLE outbox_lost("
     " dest TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,"
     " n INTEGER NOT NULL, bytes INTEGER NOT NULL, reason TEXT NOT NULL,"
@@ -268,7 +273,7 @@ static int check_names_free(struct db *db)
     int err = postbag__query_i64(db,
         "SELECT count(*) FROM main.sqlite_schema WHERE name IN ('outbox',"
         " 'outbox_dest', 'outbox_cursor', 'outbox_held', 'outbox_acks',"
-        " 'outbox_lost', 'outbox_sum', 'outbox_status', 'inbox',"
+        " 'outbox_late', 'outbox_lost', 'outbox_sum', 'outbox_status', 'inbox',"
         " 'inbox_key')",
         &n);
 

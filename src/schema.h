@@ -24,14 +24,18 @@ enum { POSTBAG__MAX_PAYLOAD_DEFAULT = 65536 };
     "  AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'" \
     "  AND (o.priority = 0 OR l.reason <> 'limit')) THEN 'dropped'" \
     " ELSE 'published' END"
+#define POSTBAG__OF_ROW_LATE \
+    " FROM outbox_late k WHERE k.dest = d.name AND k.lane = o.priority" \
+    " AND k.seq = o.seq)"
 #define POSTBAG__ROW_PUBLISHED_AT \
-    "CASE " POSTBAG__ROW_STATE " WHEN 'published' THEN" \
-    " (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = d.name" \
-    "  AND a.lane = o.priority AND a.upto >= o.seq" \
-    "  ORDER BY a.upto LIMIT 1) END"
+    "CASE " POSTBAG__ROW_STATE " WHEN 'published' THEN ifnull(" \
+    "(SELECT k.at_ms" POSTBAG__OF_ROW_LATE \
+    ", (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = d.name" \
+    "   AND a.lane = o.priority AND a.upto >= o.seq" \
+    "   ORDER BY a.upto LIMIT 1)) END"
 #define POSTBAG__ROW_ATTEMPTS \
-    "coalesce(h.attempts," \
-    " o.seq <= c.sent_hi AND NOT " POSTBAG__ROW_IS_PASSED ")"
+    "coalesce(h.attempts, (SELECT k.attempts" POSTBAG__OF_ROW_LATE \
+    ", o.seq <= c.sent_hi AND NOT " POSTBAG__ROW_IS_PASSED ")"
 
 /* Bring the database to POSTBAG_SCHEMA_VERSION: create what is missing,
  * migrate what is older, leave every table that is not ours alone.

@@ -21,7 +21,7 @@ SAME_FLOOR = {
     "dest_store": ["schema", "profile_store"],
     "detach": ["lease"],
     "handling": ["writer"],
-    "held_store": ["lost_store"],
+    "held_store": ["late_store", "lost_store"],
     "schema": ["schema_held", "coalesce_store"],
     "list_store": ["schema"],
     "discard_store": ["held_store"],

@@ -143,8 +143,9 @@ static void make_two_views(struct temp_db *t)
         "UPDATE outbox_cursor SET acked = 18, sent_hi = 20 WHERE lane = 0;"
         "UPDATE outbox_cursor SET acked = 4, sent_hi = 4"
         " WHERE dest = 'cloud' AND lane = 3;"
-        "INSERT INTO outbox_acks VALUES ('main', 0, 11, 1000),"
-        " ('main', 0, 18, 2000), ('cloud', 0, 16, 3000);"
+        "INSERT INTO outbox_acks(dest, lane, upto, at_ms) VALUES"
+        " ('main', 0, 11, 1000), ('main', 0, 18, 2000),"
+        " ('cloud', 0, 16, 3000);"
         "INSERT INTO outbox_lost VALUES ('main', 16, 17, 2, 22, 'ttl', 5),"
         " ('cloud', 5, 11, 6, 60, 'detached', 6)");
     for (int i = 0; i < 4; i++)
