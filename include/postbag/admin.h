@@ -137,6 +137,12 @@ struct postbag_database {
     int64_t inbox_deferred;
     int64_t inbox_done;
     int64_t inbox_dead;
+    /* What the limits are measured against: what waits for the slowest
+       destination, and which that is, by rows and by bytes. */
+    int64_t waiting_rows;
+    int64_t waiting_bytes;
+    char rows_dest[65];
+    char bytes_dest[65];
 };
 
 /**

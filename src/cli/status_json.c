@@ -14,6 +14,10 @@ void report_database_json(struct report *r)
     json_number(j, "max_payload", d->max_payload);
     json_number(j, "max_rows", d->max_rows);
     json_number(j, "max_bytes", d->max_bytes);
+    json_number(j, "waiting_rows", d->waiting_rows);
+    json_text(j, "waiting_rows_for", d->rows_dest);
+    json_number(j, "waiting_bytes", d->waiting_bytes);
+    json_text(j, "waiting_bytes_for", d->bytes_dest);
     json_number(j, "page_bytes", d->page_bytes);
     json_number(j, "db_bytes", d->db_bytes);
     json_number(j, "free_bytes", d->free_bytes);

@@ -10,6 +10,33 @@ static void name(const char *what)
     (void)printf("%-12s ", what);
 }
 
+/* As the next put sees it, so that "0 %" and a refused put do not go together:
+ * in percent, rounded down, 100 is full; with the destination that counts. */
+static void limit_plain(
+    int64_t waits, int64_t limit, const char *unit, const char *dest)
+{
+    if (limit == 0)
+        return;
+    name("limit");
+    (void)printf(
+        "%lld %% of %s waits for ", (long long)(waits * 100 / limit), unit);
+    out_plain(stdout, dest, strlen(dest));
+    (void)fputc('\n', stdout);
+}
+
+static void limits_plain(const struct postbag_database *d)
+{
+    char unit[64];
+    struct words size;
+
+    (void)snprintf(
+        unit, sizeof(unit), "max_rows, %lld messages,", (long long)d->max_rows);
+    limit_plain(d->waiting_rows, d->max_rows, unit, d->rows_dest);
+    (void)snprintf(
+        unit, sizeof(unit), "max_bytes, %s,", words_bytes(&size, d->max_bytes));
+    limit_plain(d->waiting_bytes, d->max_bytes, unit, d->bytes_dest);
+}
+
 void report_database_plain(const struct report *r)
 {
     const struct postbag_database *d = &r->database;
@@ -27,6 +54,7 @@ void report_database_plain(const struct report *r)
     (void)printf("%lld due, %lld deferred, %lld done, %lld dead\n",
         (long long)d->inbox_due, (long long)d->inbox_deferred,
         (long long)d->inbox_done, (long long)d->inbox_dead);
+    limits_plain(d);
 }
 
 /* A number that should be zero. */
@@ -37,31 +65,6 @@ static void alarming(const struct report *r, const char *what, int64_t n)
     name(what);
     (void)printf("%s%lld%s", out_color(has_color, "dead"), (long long)n,
         out_color_end(has_color));
-}
-
-/* How full, in percent, rounded down: 100 is full. */
-static long long fill(int64_t waits, int64_t limit)
-{
-    return (long long)(waits * 100 / limit);
-}
-
-static void limits_plain(const struct report *r)
-{
-    const struct postbag_database *d = &r->database;
-    const struct postbag_status *s = &r->status;
-    struct words size;
-
-    if (d->max_rows != 0) {
-        name("limit");
-        (void)printf("%lld %% of max_rows, %lld messages\n",
-            fill(s->pending, d->max_rows), (long long)d->max_rows);
-    }
-    if (d->max_bytes != 0) {
-        name("limit");
-        (void)printf("%lld %% of max_bytes, %s\n",
-            fill(s->pending_bytes, d->max_bytes),
-            words_bytes(&size, d->max_bytes));
-    }
 }
 
 static void held_plain(const struct report *r)
@@ -90,7 +93,6 @@ static void ledger_plain(const struct report *r)
     name("pending");
     (void)printf("%lld (%s), %lld of them being sent\n", (long long)s->pending,
         words_bytes(&w, s->pending_bytes), (long long)s->sending);
-    limits_plain(r);
     if (s->oldest_ms != 0) {
         name("oldest");
         (void)printf("%s (%s)\n", words_span(&w, s->oldest_age_ms),

@@ -110,20 +110,35 @@ class RelayTest(CliTest):
         self.assertEqual(self.once(config).returncode, OK)
         for i in range(3):
             self.put("t", str(i))
-        self.assertIn("75 % of max_rows, 4 messages\n",
+        self.assertIn("75 % of max_rows, 4 messages, waits for main\n",
                       self.ok("status", self.db))
         self.put("t", "3")
         self.refused(ERROR, "outbox is full: max_rows (4) messages wait",
                      "put", self.db, "t", "-m", "x")
         text = self.ok("status", self.db)
-        self.assertIn("100 % of max_rows, 4 messages\n", text)
-        self.assertRegex(text, r"limit +0 % of max_bytes, 1000 B\n")
+        self.assertIn("100 % of max_rows, 4 messages,", text)
+        self.assertRegex(text, r"limit +0 % of max_bytes, 1000 B, waits for")
         database = self.json("status", self.db)["database"]
         self.assertEqual(database["max_rows"], 4)
         self.assertEqual(database["max_bytes"], 1000)
         self.assertEqual(self.once(config).returncode, OK)
         self.put("t", "x")
         self.assertIn("25 % of max_rows", self.ok("status", self.db))
+
+    def test_relay_limit_is_told_as_the_next_put_sees_it(self):
+        port = self.broker().port
+        self.ok("dest", "add", self.db, "late", "--from", "now")
+        config = self.config(port, more="[postbag]\nmax_rows = 3\n")
+        self.assertEqual(self.once(config).returncode, OK)
+        for i in range(3):
+            self.put("t", str(i))
+        self.assertEqual(self.once(config).returncode, OK)
+        self.refused(ERROR, "outbox is full", "put", self.db, "t", "-m", "x")
+        self.assertIn("100 % of max_rows, 3 messages, waits for late\n",
+                      self.ok("status", self.db, "--dest", "main"))
+        database = self.json("status", self.db)["database"]
+        self.assertEqual(database["waiting_rows"], 3)
+        self.assertEqual(database["waiting_rows_for"], "late")
 
     def test_relay_obeys_the_profile_that_the_database_has(self):
         broker = self.broker()

@@ -24,6 +24,7 @@ SAME_FLOOR = {
     "held_store": ["late_store", "lost_store"],
     "schema": ["schema_held", "coalesce_store"],
     "list_store": ["schema"],
+    "status_store": ["limit_store"],
     "discard_store": ["held_store"],
     "db_open": ["db"],
     "archive_store": ["list_store"],
