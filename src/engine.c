@@ -247,16 +247,50 @@ static int look(struct engine *e, int64_t now_us, unsigned reasons)
     return changed;
 }
 
-/* What is committed to a new file of that name is out of our reach. */
-static void look_at_file(struct engine *e, int64_t now_us)
+/* What is committed to a new file of that name is out of our reach, and what
+ * we would record in the old one nobody reads.  1: so it is. */
+static int look_at_file(struct engine *e, int64_t now_us)
 {
+    int had_moved = e->has_moved;
+
     if (now_us < e->moved_us)
-        return;
+        return had_moved;
     e->moved_us = now_us + MOVED_US;
-    if (postbag__db_has_moved(&e->db))
-        postbag__log(&e->log, POSTBAG_LOG_ERROR, POSTBAG_EIO,
-            "the database was moved, deleted or replaced under the relay;"
-            " restart the relay");
+    e->has_moved = postbag__db_has_moved(&e->db);
+    if (e->has_moved == had_moved)
+        return had_moved;
+    if (e->has_moved) {
+        stop_links(e, now_us);
+        postbag__log(&e->log, POSTBAG_LOG_ERROR, POSTBAG_ESTORAGE,
+            "the database was moved, deleted or replaced under the relay:"
+            " nothing is sent; restart the relay");
+    } else {
+        postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+            "the database is back in its place");
+    }
+    return e->has_moved;
+}
+
+/* Sending is bound to stop where the cursor cannot be saved; say so. */
+static void watch_writes(struct engine *e, int64_t now_us, int err, int wrote)
+{
+    int64_t since_us = e->standstill.since_us;
+
+    switch (postbag__standstill_note(&e->standstill, now_us, err, wrote)) {
+    case STANDSTILL_SAME:
+        break;
+    case STANDSTILL_BEGAN:
+        postbag__log(&e->log, POSTBAG_LOG_WARNING, err,
+            "the cursor cannot be saved (%s): sending stops until it can",
+            err == POSTBAG_EBUSY ? "another process keeps the database locked"
+                                 : postbag_error_text(err));
+        break;
+    case STANDSTILL_OVER:
+        postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+            "the cursor is saved again, after %lld s",
+            (long long)((now_us - since_us) / 1000000));
+        break;
+    }
 }
 
 static const char *link_name(const struct link *l)
@@ -274,6 +308,13 @@ static const char *link_name(const struct link *l)
     return "?";
 }
 
+/* Without its subscriptions a connection brings nothing. */
+static const char *inbound_name(const struct link *l)
+{
+    return l->state == LINK_UP && l->suback_us != 0 ? "subscribing"
+                                                    : link_name(l);
+}
+
 static void report(struct engine *e, int64_t now_us)
 {
     struct receiver_counts counts = {0};
@@ -282,8 +323,10 @@ static void report(struct engine *e, int64_t now_us)
         .is_owner = e->lease.is_owner,
         .is_held_full = e->sender.bound.is_reached,
         .link = link_name(out),
-        .inbound = link_name(&e->inbound),
+        .inbound = inbound_name(&e->inbound),
         .error = out->state == LINK_UP ? "" : out->error,
+        .stalled = e->has_moved ? "replaced"
+                                : postbag__standstill_name(&e->standstill),
         .link_attempts = out->failures,
         .in_flight = e->sender.window.used,
         .delivered = e->sender.delivered,
@@ -338,11 +381,20 @@ int postbag__engine_step(
     struct engine *e, unsigned reasons, int64_t *next_us_out)
 {
     int64_t now_us = e->port->mono_us(e->port->ctx);
-    int changed = look(e, now_us, reasons);
-    int err = serve(e, now_us);
+    int is_gone = look_at_file(e, now_us);
+    int changed = is_gone ? 0 : look(e, now_us, reasons);
+    uint32_t commits = e->db.commits;
+    int err;
     int house;
 
-    look_at_file(e, now_us);
+    if (is_gone) {
+        report(e, now_us);
+        *next_us_out = e->moved_us;
+        return POSTBAG_ESTORAGE;
+    }
+    err = serve(e, now_us);
+    watch_writes(
+        e, now_us, err, e->db.commits != commits || !e->lease.is_owner);
     if (err == POSTBAG_EFENCED)
         lose(e, now_us);
     else

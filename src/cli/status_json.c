@@ -84,6 +84,8 @@ static void relay_json(struct json *j, const struct report *r)
         is_known ? l->server_certificate_end_s * 1000 : 0);
     json_maybe(j, "in_flight", l->in_flight, is_known);
     json_maybe(j, "held_full", l->held_full, is_known);
+    json_text(
+        j, "stalled", is_known && l->stalled[0] != '\0' ? l->stalled : NULL);
     json_time(j, "last_puback", l->last_puback_ms);
     json_text(j, "inbound", is_known ? l->inbound : NULL);
     json_maybe(j, "inbound_accepted", l->accepted, is_known);

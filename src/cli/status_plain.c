@@ -193,13 +193,37 @@ static void link_plain(const struct report *r)
     if (report_link_is_known(r) && strcmp(l->inbound, "off") != 0) {
         name("inbound");
         (void)printf("%s; %lld accepted, %lld duplicates, %lld refused\n",
-            l->inbound, (long long)l->accepted, (long long)l->duplicates,
+            strcmp(l->inbound, "subscribing") == 0
+                ? "connected, not subscribed yet"
+                : l->inbound,
+            (long long)l->accepted, (long long)l->duplicates,
             (long long)l->nacks);
     }
     if (report_link_is_known(r)) {
         certificate_plain("ours", l->own_certificate_end_s);
         certificate_plain("the broker's", l->server_certificate_end_s);
     }
+}
+
+/* The link may be up meanwhile. */
+static void stalled_plain(const struct report *r)
+{
+    static const struct {
+        const char *name, *text;
+    } all[] = {
+        {"locked", "another process keeps the database locked"},
+        {"full", "there is no room to save the cursor"},
+        {"failing", "the database cannot be written: see the relay's log"},
+        {"replaced", "its database file was moved, deleted or replaced:"
+                     " restart the relay"},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (report_link_is_known(r) &&
+            strcmp(r->live.stalled, all[i].name) == 0) {
+            name("STALLED");
+            (void)printf("nothing is sent: %s\n", all[i].text);
+        }
 }
 
 static void lease_plain(const struct report *r)
@@ -231,5 +255,6 @@ void report_dest_plain(const struct report *r)
     ledger_plain(r);
     rates_plain(r);
     lease_plain(r);
+    stalled_plain(r);
     link_plain(r);
 }

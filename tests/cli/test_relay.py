@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """postbag relay with a real broker, and the commands beside it."""
 import signal
+import sqlite3
 import subprocess
 import unittest
 
@@ -308,6 +309,24 @@ class RelayTest(CliTest):
             port, more="[postbag]\nheld_max_rows = 2\n"))
         self.assertEqual(result.returncode, REFUSED, result.err)
         self.assertRegex(result.err, "messages? (is|are) not sent: see")
+
+    def test_relay_behind_a_lasting_lock_says_that_nothing_is_sent(self):
+        relay = self.relay(self.broker().port)
+        self.wait_for_status(link="up", stalled=None)
+        other = sqlite3.connect(self.db, isolation_level=None, timeout=5)
+        self.addCleanup(other.close)
+        self.put("t", "x")  # its PUBACK is not saved before a second is over
+        other.execute("BEGIN IMMEDIATE")
+        self.wait_for_status(link="up", stalled="locked")
+        self.assertRegex(
+            self.ok("status", self.db, "--run-dir", self.run_dir),
+            r"(?m)^STALLED +nothing is sent: another process keeps the")
+        other.execute("COMMIT")
+        self.wait_for_status(stalled=None, pending=0)
+        self.assertEqual(relay.stop(), OK)
+        self.assertIn("another process keeps the database locked",
+                      relay.log_text())
+        self.assertIn("the cursor is saved again", relay.log_text())
 
     def test_relay_once_sends_what_was_requeued(self):
         acl = self.write("acl", "topic write allowed/#\n")
