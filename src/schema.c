@@ -51,7 +51,7 @@ static const char *const outbox_tables[] = {
     " PRIMARY KEY(dest, lane)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox("
-    " seq INTEGER PRIMARY KEY CHECK (seq > 0),"
+    " seq INTEGER PRIMARY KEY,"
     " id BLOB NOT NULL DEFAULT (CAST(randomblob(6) || x'40'"
     "  || randomblob(1) || x'80' || randomblob(7) AS BLOB)),"
     " topic TEXT NOT NULL,"
@@ -89,9 +89,13 @@ static const char *const outbox_tables[] = {
 };
 
 static const char *const outbox_triggers[] = {
-    /* so few bytes come after a total that to count them is cheap */
+    /* so few bytes come after a total that to count them is cheap; and before
+       the row is there a seq of -1 looks like none, which outbox_check takes */
     "CREATE TRIGGER outbox_total AFTER INSERT ON outbox"
-    " WHEN NEW.seq % 256 = 0 OR length(NEW.payload) > 4096 BEGIN"
+    " WHEN NEW.seq % 256 = 0 OR length(NEW.payload) > 4096"
+    "  OR NEW.seq < 1 BEGIN"
+    " SELECT RAISE(ABORT, 'postbag: seq is given by the log')"
+    "  WHERE NEW.seq < 1;"
     " INSERT INTO outbox_sum SELECT NEW.seq,"
     "  (SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1)"
     "  + (SELECT sum(length(CAST(topic AS BLOB))"

@@ -224,6 +224,8 @@ static const struct guard {
 } guards[] = {
     {"seq, topic, payload", "7, 't', 'p'", "seq is given by the log"},
     {"seq, topic, payload", "0, 't', 'p'", "seq is given by the log"},
+    {"seq, topic, payload", "-1, 't', 'p'", "seq is given by the log"},
+    {"seq, topic, payload", "-256, 't', 'p'", "seq is given by the log"},
     {"topic, payload", "NULL, 'p'", "topic must have 1..65535 bytes"},
     {"topic, payload", "'', 'p'", "topic must have 1..65535 bytes"},
     {"topic, payload", "printf('%.*c', 65536, 'x'), 'p'",
