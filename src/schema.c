@@ -363,7 +363,7 @@ int postbag__schema_check(struct db *db)
         err = postbag__fail(&db->fault, POSTBAG_ESCHEMA,
             "no outbox in the connection's main database"
             " (it must be the file of the application's own tables,"
-            " not an attached one)");
+            " not an attached one); postbag init makes it");
     return err == POSTBAG_OK ? refuse_version(db, version) : err;
 }
 

@@ -310,6 +310,21 @@ class RelayTest(CliTest):
         self.assertEqual(result.returncode, REFUSED, result.err)
         self.assertRegex(result.err, "messages? (is|are) not sent: see")
 
+    def test_relay_waits_for_a_locked_database_at_its_start(self):
+        port = self.broker().port
+        other = sqlite3.connect(self.db, isolation_level=None, timeout=5)
+        self.addCleanup(other.close)
+        other.execute("BEGIN IMMEDIATE")
+        more = "[postbag]\nmax_rows = 100\n"  # has to be written
+        first = self.relay(port, more=more)
+        second = self.relay(port, client="other", more=more)
+        for relay in (first, second):
+            wait_for(lambda r=relay: "waiting for it" in r.log_text(), "told")
+        self.assertEqual(second.stop(), OK)  # while it waits
+        other.execute("COMMIT")
+        self.wait_for_status(link="up")
+        self.assertEqual(first.stop(), OK)
+
     def test_relay_behind_a_lasting_lock_says_that_nothing_is_sent(self):
         relay = self.relay(self.broker().port)
         self.wait_for_status(link="up", stalled=None)
