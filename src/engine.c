@@ -51,6 +51,20 @@ static void tell_dead(struct engine *e, int64_t now_us)
     e->dead_us = now_us + TELL_US;
 }
 
+/* Likewise; they asked for it, so this is no warning. */
+static void tell_over(struct engine *e, int64_t now_us)
+{
+    struct sender *s = &e->sender;
+
+    if (s->newly_over == 0 || now_us < e->over_us)
+        return;
+    postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+        "dropped, since their ttl_ms was over: %lu, see outbox_lost",
+        (unsigned long)s->newly_over);
+    s->newly_over = 0;
+    e->over_us = now_us + TELL_US;
+}
+
 /* ---- mailbox and links ---- */
 
 /* The first error; a row whose fate could not be recorded is sent again, but
@@ -367,6 +381,8 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
     at = earlier(at, postbag__alarm_deadline(&e->alarm));
     if (e->sender.newly_dead != 0)
         at = earlier(at, e->dead_us);
+    if (e->sender.newly_over != 0)
+        at = earlier(at, e->over_us);
     if (!e->lease.is_owner)
         return at;
     at = earlier(at, postbag__link_deadline(&e->outbound));
@@ -402,6 +418,7 @@ int postbag__engine_step(
     if (err == POSTBAG_ENOSPC)
         postbag__housekeeper_note_full(&e->housekeeper);
     tell_dead(e, now_us);
+    tell_over(e, now_us);
     changed |= e->db.commits != e->commits;
     e->commits = e->db.commits;
     house = postbag__housekeeper_step(&e->housekeeper, now_us, changed);
@@ -430,6 +447,8 @@ void postbag__engine_shut(struct engine *e)
     stop_links(e, now_us);
     e->dead_us = 0; /* the last word, whenever the last one was */
     tell_dead(e, now_us);
+    e->over_us = 0;
+    tell_over(e, now_us);
     e->live.next_us = 0;
     report(e, now_us); /* as the owner, which we are no longer then */
     if (e->lease.is_owner) {
