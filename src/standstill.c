@@ -4,16 +4,21 @@
 
 #include "postbag/postbag.h"
 
-enum { LOCKED_US = 5 * 1000 * 1000, QUIET_US = 10 * 1000 * 1000 };
+enum {
+    LOCKED_US = 5 * 1000 * 1000,
+    FAILED_US = 1000 * 1000,
+    QUIET_US = 10 * 1000 * 1000
+};
 
 static enum standstill_news note_trouble(
     struct standstill *s, int64_t now_us, int err)
 {
+    int64_t wait_us = err == POSTBAG_EBUSY ? LOCKED_US : FAILED_US;
+
     if (s->err == POSTBAG_OK)
         s->since_us = now_us;
     s->err = err;
-    if (s->is_told || now_us < s->quiet_us ||
-        (err == POSTBAG_EBUSY && now_us - s->since_us < LOCKED_US))
+    if (s->is_told || now_us < s->quiet_us || now_us - s->since_us < wait_us)
         return STANDSTILL_SAME;
     s->is_told = 1;
     return STANDSTILL_BEGAN;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Floor 0.  The database does not take what the relay must write, so sending
- * stops sooner or later: since when, why, and when it is time to say so.  A
- * lock is said to be one only after seconds, since others lock the database
- * with every commit.  Pure.
+ * stops sooner or later: since when, why, and when it is time to say so.  That
+ * is after a while, since others lock the database with every commit, and on a
+ * full disk one write in two may find room.  Pure.
  */
 #ifndef POSTBAG_SRC_STANDSTILL_H
 #define POSTBAG_SRC_STANDSTILL_H
