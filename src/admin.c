@@ -214,7 +214,7 @@ int postbag_admin_list(struct postbag_admin *a,
     if (err != POSTBAG_OK)
         return postbag__fail(
             &a->db.fault, err, "list: struct_size is not of this library");
-    if (f.state < POSTBAG_ROW_ANY || f.state > POSTBAG_ROW_DEAD)
+    if (f.state < POSTBAG_ROW_ANY || f.state > POSTBAG_ROW_DROPPED)
         return postbag__fail(
             &a->db.fault, POSTBAG_EINVAL, "list: there is no such state");
     f.dest = postbag__admin_dest(f.dest);

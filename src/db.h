@@ -165,6 +165,8 @@ POSTBAG_CHECK int postbag__shm_back(
 void postbag__shm_forget(struct db *db);
 int postbag__db_says_wal(struct db *db);
 int postbag__db_fault(struct db *db, int rc);
+/* The same of the connection's last call, whoever made it. */
+int postbag__db_last(struct db *db);
 
 /* Deny BEGIN, COMMIT, ROLLBACK, SAVEPOINT and ATTACH while *denied is not 0,
  * and let nothing commit.  denied is borrowed until close. */

@@ -99,3 +99,8 @@ int postbag__db_fault(struct db *db, int rc)
     }
     return err;
 }
+
+int postbag__db_last(struct db *db)
+{
+    return postbag__db_fault(db, sqlite3_errcode(db->handle));
+}

@@ -51,6 +51,20 @@ static void tell_dead(struct engine *e, int64_t now_us)
     e->dead_us = now_us + TELL_US;
 }
 
+/* Likewise; they asked for it, so this is no warning. */
+static void tell_over(struct engine *e, int64_t now_us)
+{
+    struct sender *s = &e->sender;
+
+    if (s->newly_over == 0 || now_us < e->over_us)
+        return;
+    postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+        "dropped, since their ttl_ms was over: %lu, see outbox_lost",
+        (unsigned long)s->newly_over);
+    s->newly_over = 0;
+    e->over_us = now_us + TELL_US;
+}
+
 /* ---- mailbox and links ---- */
 
 /* The first error; a row whose fate could not be recorded is sent again, but
@@ -266,16 +280,50 @@ static int look(struct engine *e, int64_t now_us, unsigned reasons)
     return changed;
 }
 
-/* What is committed to a new file of that name is out of our reach. */
-static void look_at_file(struct engine *e, int64_t now_us)
+/* What is committed to a new file of that name is out of our reach, and what
+ * we would record in the old one nobody reads.  1: so it is. */
+static int look_at_file(struct engine *e, int64_t now_us)
 {
+    int had_moved = e->has_moved;
+
     if (now_us < e->moved_us)
-        return;
+        return had_moved;
     e->moved_us = now_us + MOVED_US;
-    if (postbag__db_has_moved(&e->db))
-        postbag__log(&e->log, POSTBAG_LOG_ERROR, POSTBAG_EIO,
-            "the database was moved, deleted or replaced under the relay;"
-            " restart the relay");
+    e->has_moved = postbag__db_has_moved(&e->db);
+    if (e->has_moved == had_moved)
+        return had_moved;
+    if (e->has_moved) {
+        stop_links(e, now_us);
+        postbag__log(&e->log, POSTBAG_LOG_ERROR, POSTBAG_ESTORAGE,
+            "the database was moved, deleted or replaced under the relay:"
+            " nothing is sent; restart the relay");
+    } else {
+        postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+            "the database is back in its place");
+    }
+    return e->has_moved;
+}
+
+/* Sending is bound to stop where the cursor cannot be saved; say so. */
+static void watch_writes(struct engine *e, int64_t now_us, int err, int wrote)
+{
+    int64_t since_us = e->standstill.since_us;
+
+    switch (postbag__standstill_note(&e->standstill, now_us, err, wrote)) {
+    case STANDSTILL_SAME:
+        break;
+    case STANDSTILL_BEGAN:
+        postbag__log(&e->log, POSTBAG_LOG_WARNING, err,
+            "the cursor cannot be saved (%s): sending stops until it can",
+            err == POSTBAG_EBUSY ? "another process keeps the database locked"
+                                 : postbag_error_text(err));
+        break;
+    case STANDSTILL_OVER:
+        postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+            "the cursor is saved again, after %lld s",
+            (long long)((now_us - since_us) / 1000000));
+        break;
+    }
 }
 
 static const char *link_name(const struct link *l)
@@ -293,6 +341,13 @@ static const char *link_name(const struct link *l)
     return "?";
 }
 
+/* Without its subscriptions a connection brings nothing. */
+static const char *inbound_name(const struct link *l)
+{
+    return l->state == LINK_UP && l->suback_us != 0 ? "subscribing"
+                                                    : link_name(l);
+}
+
 static void report(struct engine *e, int64_t now_us)
 {
     struct receiver_counts counts = {0};
@@ -301,8 +356,10 @@ static void report(struct engine *e, int64_t now_us)
         .is_owner = e->lease.is_owner,
         .is_held_full = e->sender.bound.is_reached,
         .link = link_name(out),
-        .inbound = link_name(&e->inbound),
+        .inbound = inbound_name(&e->inbound),
         .error = out->state == LINK_UP ? "" : out->error,
+        .stalled = e->has_moved ? "replaced"
+                                : postbag__standstill_name(&e->standstill),
         .link_attempts = out->failures,
         .in_flight = e->sender.window.used,
         .delivered = e->sender.delivered,
@@ -343,6 +400,8 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
     at = earlier(at, postbag__alarm_deadline(&e->alarm));
     if (e->sender.newly_dead != 0)
         at = earlier(at, e->dead_us);
+    if (e->sender.newly_over != 0)
+        at = earlier(at, e->over_us);
     if (!e->lease.is_owner)
         return at;
     at = earlier(at, postbag__link_deadline(&e->outbound));
@@ -357,11 +416,20 @@ int postbag__engine_step(
     struct engine *e, unsigned reasons, int64_t *next_us_out)
 {
     int64_t now_us = e->port->mono_us(e->port->ctx);
-    int changed = look(e, now_us, reasons);
-    int err = serve(e, now_us);
+    int is_gone = look_at_file(e, now_us);
+    int changed = is_gone ? 0 : look(e, now_us, reasons);
+    uint32_t commits = e->db.commits;
+    int err;
     int house;
 
-    look_at_file(e, now_us);
+    if (is_gone) {
+        report(e, now_us);
+        *next_us_out = e->moved_us;
+        return POSTBAG_ESTORAGE;
+    }
+    err = serve(e, now_us);
+    watch_writes(
+        e, now_us, err, e->db.commits != commits || !e->lease.is_owner);
     if (err == POSTBAG_EFENCED)
         lose(e, now_us);
     else
@@ -369,6 +437,7 @@ int postbag__engine_step(
     if (err == POSTBAG_ENOSPC)
         postbag__housekeeper_note_full(&e->housekeeper);
     tell_dead(e, now_us);
+    tell_over(e, now_us);
     changed |= e->db.commits != e->commits;
     e->commits = e->db.commits;
     house = postbag__housekeeper_step(&e->housekeeper, now_us, changed);
@@ -397,6 +466,8 @@ void postbag__engine_shut(struct engine *e)
     stop_links(e, now_us);
     e->dead_us = 0; /* the last word, whenever the last one was */
     tell_dead(e, now_us);
+    e->over_us = 0;
+    tell_over(e, now_us);
     e->live.next_us = 0;
     report(e, now_us); /* as the owner, which we are no longer then */
     if (e->lease.is_owner) {

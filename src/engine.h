@@ -17,6 +17,7 @@
 #include "live.h"
 #include "receiver.h"
 #include "sender.h"
+#include "standstill.h"
 #include "watch.h"
 #include "witness.h"
 
@@ -53,7 +54,10 @@ struct engine {
     int last_error;   /* told already */
     int64_t told_us;
     int64_t dead_us;  /* do not tell of dead messages before */
+    int64_t over_us;  /* nor of those whose ttl_ms was over */
     int64_t moved_us; /* look again whether the file is still there */
+    int has_moved;    /* it is not: nothing is sent */
+    struct standstill standstill;
 };
 
 POSTBAG_CHECK int postbag__engine_open(struct engine *e,

@@ -59,9 +59,12 @@ static void outbound_settled(
 static int outbound_arrived(
     void *ctx, uint32_t generation, const struct postbag_frame *f)
 {
-    (void)ctx;
+    struct engine *e = ctx;
+
     (void)generation;
     (void)f;
+    postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_EPROTO,
+        "outbound link: the broker sends a message that nobody asked for");
     return POSTBAG_ESTATE;
 }
 

@@ -4,7 +4,8 @@
  *
  *     gate -> BEGIN IMMEDIATE -> choose -> handler
  *        DONE    mark done, COMMIT (FULL): effects, mark and replies at once
- *        RETRY   ROLLBACK, then attempts + 1 and a retry time, or dead
+ *        RETRY   ROLLBACK, then attempts + 1 and a retry time, or dead;
+ *                no attempt is charged where the outbox was full
  *        REJECT  ROLLBACK, then dead
  *
  * The row is chosen under the write lock, so no other worker can have taken
@@ -23,6 +24,7 @@
 /* What became of one run of a handler; why: where it was not DONE. */
 struct outcome {
     enum postbag_outcome is;
+    int is_free; /* to be tried again, and no attempt is charged */
     struct postbag_fault why;
 };
 
@@ -98,26 +100,42 @@ static int is_of_storage(int err)
 {
     return err == POSTBAG_EBUSY || err == POSTBAG_EIO ||
            err == POSTBAG_ENOSPC || err == POSTBAG_ENOMEM ||
-           err == POSTBAG_ECORRUPT;
+           err == POSTBAG_ECORRUPT || err == POSTBAG_EFULL;
 }
 
 static int is_dead(const struct handling *h, const struct inbox_row *row,
     const struct outcome *o)
 {
     return o->is == POSTBAG_REJECT ||
-           row->attempts + 1 >= (int64_t)h->max_attempts;
+           (!o->is_free && row->attempts + 1 >= (int64_t)h->max_attempts);
 }
 
 static int change_row(
     struct handling *h, const struct inbox_row *row, const struct outcome *o)
 {
     struct inbox_now at = postbag__handling_now(h);
+    int64_t failures = o->is_free ? h->hindered : row->attempts + 1;
 
     if (is_dead(h, row, o))
         return postbag__inbox_dead(&h->inbox, row->arrival, &at, o->why.text);
     return postbag__inbox_retry(&h->inbox, row->arrival, &at,
         postbag__handling_backoff_ms(
-            h, row->attempts + 1, h->retry_base_ms, h->retry_cap_ms),
+            h, failures, h->retry_base_ms, h->retry_cap_ms),
+        !o->is_free, o->why.text);
+}
+
+static void tell(const struct handling *h, const struct inbox_row *row,
+    const struct outcome *o, int dead)
+{
+    int is_news = dead || (o->is_free && h->hindered == 1);
+
+    postbag__log(&h->log, is_news ? POSTBAG_LOG_WARNING : POSTBAG_LOG_DEBUG,
+        o->why.code, "command %lld of consumer %s, attempt %lld%s: %s",
+        (long long)row->arrival, row->command.consumer,
+        (long long)row->attempts + 1,
+        dead         ? ", is dead"
+        : o->is_free ? ", does not count and is made again"
+                     : "",
         o->why.text);
 }
 
@@ -142,10 +160,7 @@ static int put_off(
     if (err == POSTBAG_ENOTFOUND) /* somebody else finished it meanwhile */
         return POSTBAG_OK;
     if (err == POSTBAG_OK)
-        postbag__log(&h->log, dead ? POSTBAG_LOG_WARNING : POSTBAG_LOG_DEBUG,
-            o->why.code, "command %lld of consumer %s, attempt %lld%s: %s",
-            (long long)row->arrival, row->command.consumer,
-            (long long)row->attempts + 1, dead ? ", is dead" : "", o->why.text);
+        tell(h, row, o, dead);
     return err;
 }
 
@@ -163,6 +178,20 @@ static int mark_done(struct handling *h, const struct inbox_row *row)
 
 /* ---- the handler ------------------------------------------------------- */
 
+/*
+ * Was it the storage or a limit?  Either a call of ours met it, or the last
+ * statement of the handler's own, as one whose trigger puts a message.
+ */
+static const struct postbag_fault *what_failed(struct handling *h)
+{
+    const struct postbag_fault *writers = &h->writer->db.fault;
+
+    if (!is_of_storage(writers->code) &&
+        is_of_storage(postbag__db_last(&h->db)))
+        return &h->db.fault;
+    return writers;
+}
+
 static void explain(struct outcome *o, const struct postbag_fault *writers)
 {
     if (writers->code != POSTBAG_OK)
@@ -178,14 +207,15 @@ static void explain(struct outcome *o, const struct postbag_fault *writers)
 static struct outcome call(
     struct handling *h, const struct consumer *who, const struct inbox_row *row)
 {
-    struct outcome o = {POSTBAG_RETRY, {0}};
-    struct postbag_fault *fault = &h->writer->db.fault;
+    struct outcome o = {.is = POSTBAG_RETRY};
+    const struct postbag_fault *fault;
 
-    memset(fault, 0, sizeof(*fault));
+    memset(&h->writer->db.fault, 0, sizeof(h->writer->db.fault));
     h->writer->newest = 0;
     h->denied = 1;
     o.is = who->handler(who->ctx, &row->command, h->writer);
     h->denied = 0;
+    fault = what_failed(h);
     if (o.is != POSTBAG_DONE)
         explain(&o, fault);
     if (!postbag__in_transaction(&h->db)) {
@@ -194,6 +224,8 @@ static struct outcome call(
             "the transaction was rolled back while the handler ran%s%s",
             fault->code == POSTBAG_OK ? "" : ": ", fault->text);
     }
+    o.is_free = o.is == POSTBAG_RETRY && is_of_storage(fault->code);
+    h->hindered = o.is_free ? h->hindered + 1 : 0;
     return o;
 }
 

@@ -30,7 +30,8 @@ struct handling {
     struct inbox_store inbox;
     struct postbag_writer *writer;
     uint8_t boot[16];
-    int denied; /* a handler runs */
+    int denied;        /* a handler runs */
+    uint32_t hindered; /* runs in a row that failed by no fault of theirs */
 };
 
 /* The error stands in h->db.fault; close in any case. */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "late_store.h"
 #include "printable.h"
 
 /* What the end of a row's wait needs to know of it. */
@@ -297,10 +298,12 @@ int postbag__held_bury(struct held_store *h, int64_t seq, const char *error,
     return err == 1 ? release(h, &h->bury) : err;
 }
 
-int postbag__held_deliver(struct held_store *h, int64_t seq)
+int postbag__held_deliver(struct held_store *h, int64_t seq, int64_t wall_ms)
 {
-    int err = end(h, &h->remove, seq);
+    int err = postbag__late_note(h->db, h->dest, seq, wall_ms);
 
+    if (err == POSTBAG_OK)
+        err = end(h, &h->remove, seq);
     if (err != 1)
         return err;
     err = count(h, &h->count_delivered, &h->remove);

@@ -75,8 +75,10 @@ POSTBAG_CHECK int postbag__held_postpone(struct held_store *h, int64_t seq,
 /* again: when it comes back by itself, but only once; NULL: never. */
 POSTBAG_CHECK int postbag__held_bury(struct held_store *h, int64_t seq,
     const char *error, int64_t wall_ms, const struct due *again);
-/* Delivered: remove the row, count it. */
-POSTBAG_CHECK int postbag__held_deliver(struct held_store *h, int64_t seq);
+/* Delivered: remove the row, count it; outbox_late has when, if outbox_acks
+ * has when the cursor passed it. */
+POSTBAG_CHECK int postbag__held_deliver(
+    struct held_store *h, int64_t seq, int64_t wall_ms);
 /* Dropped: remove the row, count it, record it in outbox_lost. */
 POSTBAG_CHECK int postbag__held_drop(
     struct held_store *h, int64_t seq, const char *reason, int64_t wall_ms);

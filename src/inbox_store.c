@@ -40,7 +40,7 @@ static const char *const sql[INBOX_STATEMENTS] = {
                    " due_ms = NULL, payload = NULL, correlation_data = NULL,"
                    " headers = NULL WHERE arrival = ?1 AND state = 'due'",
     [INBOX_RETRY] =
-        "UPDATE main.inbox SET attempts = attempts + 1, due_boot = ?2,"
+        "UPDATE main.inbox SET attempts = attempts + ?5, due_boot = ?2,"
         " due_ms = ?3, error = ?4 WHERE arrival = ?1 AND state = 'due'",
     [INBOX_DEAD] = "UPDATE main.inbox SET state = 'dead', processed_ms = ?2,"
                    " attempts = attempts + 1, due_boot = NULL, due_ms = NULL,"
@@ -235,7 +235,8 @@ int postbag__inbox_done(
 }
 
 int postbag__inbox_retry(struct inbox_store *s, int64_t arrival,
-    const struct inbox_now *now, int64_t delay_ms, const char *error)
+    const struct inbox_now *now, int64_t delay_ms, int charge,
+    const char *error)
 {
     struct stmt *retry;
     int err = use(s, INBOX_RETRY, &retry);
@@ -246,6 +247,7 @@ int postbag__inbox_retry(struct inbox_store *s, int64_t arrival,
     postbag__bind_blob(retry, 2, now->boot, 16);
     postbag__bind_i64(retry, 3, now->mono_ms + delay_ms);
     postbag__bind_text(retry, 4, error);
+    postbag__bind_i64(retry, 5, charge);
     return change_one(s, retry);
 }
 

@@ -105,8 +105,10 @@ POSTBAG_CHECK int postbag__inbox_earliest(struct inbox_store *s,
 /* Of a row that is due; else ENOTFOUND and nothing changed. */
 POSTBAG_CHECK int postbag__inbox_done(
     struct inbox_store *s, int64_t arrival, const struct inbox_now *now);
+/* charge: 1, or 0 for an attempt that does not count. */
 POSTBAG_CHECK int postbag__inbox_retry(struct inbox_store *s, int64_t arrival,
-    const struct inbox_now *now, int64_t delay_ms, const char *error);
+    const struct inbox_now *now, int64_t delay_ms, int charge,
+    const char *error);
 POSTBAG_CHECK int postbag__inbox_dead(struct inbox_store *s, int64_t arrival,
     const struct inbox_now *now, const char *error);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "schema.h"
 
 enum { LANES = 4, HELD = LANES, SOURCES = LANES + 1 };
 
@@ -26,7 +27,7 @@ struct list {
 };
 
 static const char *const names[] = {"any", "pending", "sending", "published",
-    "retry", "behind", "suspect", "dead", "passed"};
+    "retry", "behind", "suspect", "dead", "passed", "dropped"};
 enum { STATES = sizeof(names) / sizeof(names[0]) };
 
 const char *postbag_row_state_name(int state)
@@ -34,28 +35,35 @@ const char *postbag_row_state_name(int state)
     return state >= 0 && state < STATES ? names[state] : "?";
 }
 
-static int held_state(const char *name)
+/* STATES, which has no name: there is none of that name. */
+static int state_of(const char *name)
 {
-    for (int i = POSTBAG_ROW_RETRY; i <= POSTBAG_ROW_DEAD; i++)
-        if (name != NULL && strcmp(name, names[i]) == 0)
-            return i;
-    return POSTBAG_ROW_DEAD;
+    int i = POSTBAG_ROW_PENDING;
+
+    while (i < STATES && (name == NULL || strcmp(name, names[i]) != 0))
+        i++;
+    return i;
 }
 
 /* ---- columns, the same from either table ---- */
 
-#define COLUMNS \
-    "t.seq, t.id, t.topic, t.key, t.priority, t.created_ms," \
-    " length(CAST(t.payload AS BLOB)),"
+#define COLUMNS(t) \
+    "SELECT " t ".seq, " t ".id, " t ".topic, " t ".key, " t ".priority, " t \
+    ".created_ms, length(CAST(" t ".payload AS BLOB)), "
 #define OF_LOG \
-    " (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = ?1" \
-    "  AND a.lane = t.priority AND a.upto >= t.seq ORDER BY a.upto LIMIT 1)," \
-    " NULL, 0, NULL, NULL"
-#define OF_HELD " NULL, t.state, t.attempts, t.error, t.dead_ms"
-#define DETAILS \
-    ", t.payload, t.type, t.content_type, t.headers, t.key_version," \
-    " t.ttl_ms, t.retain"
-#define OURS " (t.dest IS NULL OR t.dest = ?1)"
+    POSTBAG__ROW_PUBLISHED_AT ", " POSTBAG__ROW_STATE \
+                              ", " POSTBAG__ROW_ATTEMPTS ", NULL, NULL"
+#define OF_HELD "NULL, h.state, h.attempts, h.error, h.dead_ms"
+#define DETAILS(t) \
+    ", " t ".payload, " t ".type, " t ".content_type, " t ".headers, " t \
+    ".key_version, " t ".ttl_ms, " t ".retain"
+
+/* The log with what a row's state takes; each lane is walked by seq. */
+#define FROM_LOG \
+    " FROM outbox_dest d CROSS JOIN outbox o CROSS JOIN outbox_cursor c" \
+    "  ON c.dest = d.name AND c.lane = o.priority" \
+    " LEFT JOIN outbox_held h ON h.dest = d.name AND h.seq = o.seq" \
+    " WHERE d.name = ?1 AND h.seq IS NULL"
 
 static void read_id(struct stmt *s, int col, struct postbag_id *out)
 {
@@ -67,12 +75,8 @@ static void read_id(struct stmt *s, int col, struct postbag_id *out)
         memcpy(out->b, bytes, len);
 }
 
-static void read_row(
-    struct stmt *s, const struct list *l, struct postbag_row *row)
+static void read_row(struct stmt *s, struct postbag_row *row)
 {
-    const char *state = postbag__col_text(s, 8);
-    const struct cursor *c;
-
     memset(row, 0, sizeof(*row));
     row->seq = postbag__col_i64(s, 0);
     read_id(s, 1, &row->id);
@@ -82,21 +86,10 @@ static void read_row(
     row->created_ms = postbag__col_i64(s, 5);
     row->payload_len = (size_t)postbag__col_i64(s, 6);
     row->published_ms = postbag__col_i64(s, 7);
+    row->state = state_of(postbag__col_text(s, 8));
     row->attempts = postbag__col_i64(s, 9);
     row->error = postbag__col_text(s, 10);
     row->dead_ms = postbag__col_i64(s, 11);
-    if (state != NULL) {
-        row->state = held_state(state);
-        return;
-    }
-    c = &l->cursors[row->priority % LANES];
-    row->attempts = row->seq <= c->sent_hi;
-    if (row->seq <= c->acked)
-        row->state = POSTBAG_ROW_PUBLISHED;
-    else if (row->seq <= c->sent_hi)
-        row->state = POSTBAG_ROW_SENDING;
-    else
-        row->state = POSTBAG_ROW_PENDING;
 }
 
 /* ---- where each source begins and ends ---- */
@@ -143,7 +136,7 @@ static int read_cursors(struct list *l)
 
 static int is_of_log(int state)
 {
-    return state <= POSTBAG_ROW_PUBLISHED;
+    return state < POSTBAG_ROW_RETRY || state > POSTBAG_ROW_DEAD;
 }
 
 static int64_t max_i64(int64_t a, int64_t b)
@@ -151,37 +144,45 @@ static int64_t max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The rows of a lane in one state: (*lo, *hi]. */
+/* The rows of a lane in one state are among (*lo, *hi]. */
 static void bounds(const struct list *l, int lane, int64_t *lo, int64_t *hi)
 {
     const struct cursor *c = &l->cursors[lane];
     int state = l->filter->state;
 
-    *lo = max_i64(l->filter->after_seq, l->first_seq - 1);
+    *lo = l->filter->after_seq;
     *hi = INT64_MAX;
+    if (state != POSTBAG_ROW_PASSED)
+        *lo = max_i64(*lo, l->first_seq - 1);
     if (state == POSTBAG_ROW_PENDING)
         *lo = max_i64(*lo, max_i64(c->sent_hi, c->acked));
     if (state == POSTBAG_ROW_SENDING) {
         *lo = max_i64(*lo, c->acked);
         *hi = c->sent_hi;
     }
-    if (state == POSTBAG_ROW_PUBLISHED)
+    if (state == POSTBAG_ROW_PUBLISHED || state == POSTBAG_ROW_DROPPED)
         *hi = c->acked;
 }
 
 /* "priority > 0" must stand there literally, or the index of urgent rows is
  * not used. */
-#define TOPIC " AND (?4 IS NULL OR substr(t.topic, 1, length(?4)) = ?4)"
+#define TOPIC(t) " AND (?4 IS NULL OR substr(" t ".topic, 1, length(?4)) = ?4)"
 #define LANE(condition) \
-    "SELECT " COLUMNS OF_LOG " FROM outbox t WHERE " condition \
-    " AND t.seq > ?2 AND t.seq <= ?3" TOPIC " AND" OURS \
-    " AND NOT EXISTS (SELECT 1 FROM outbox_held h" \
-    "  WHERE h.dest = ?1 AND h.seq = t.seq) ORDER BY t.seq"
+    COLUMNS("o") \
+    OF_LOG FROM_LOG " AND " condition " AND o.seq > ?2 AND o.seq <= ?3" TOPIC( \
+        "o") " AND CASE WHEN ?6 IS NULL THEN NOT " POSTBAG__ROW_IS_PASSED \
+             "  ELSE " POSTBAG__ROW_STATE " = ?6 END ORDER BY o.seq"
+
+/* NULL: any. */
+static const char *wanted(const struct list *l)
+{
+    return l->filter->state == POSTBAG_ROW_ANY ? NULL : names[l->filter->state];
+}
 
 static int prepare_lane(struct list *l, int lane)
 {
-    static const char bulk[] = LANE("t.priority = ?5");
-    static const char urgent[] = LANE("t.priority = ?5 AND t.priority > 0");
+    static const char bulk[] = LANE("o.priority = ?5");
+    static const char urgent[] = LANE("o.priority = ?5 AND o.priority > 0");
     struct stmt *s = &l->sources[lane];
     int64_t lo;
     int64_t hi;
@@ -195,6 +196,7 @@ static int prepare_lane(struct list *l, int lane)
     postbag__bind_i64(s, 3, hi);
     postbag__bind_text(s, 4, l->filter->topic_prefix);
     postbag__bind_i64(s, 5, lane);
+    postbag__bind_text(s, 6, wanted(l));
     return POSTBAG_OK;
 }
 
@@ -202,16 +204,16 @@ static int prepare_held(struct list *l)
 {
     struct stmt *s = &l->sources[HELD];
     int err = postbag__prepare(l->db, s,
-        "SELECT " COLUMNS OF_HELD " FROM outbox_held t WHERE t.dest = ?1"
-        " AND t.seq > ?2" TOPIC " AND (?3 IS NULL OR t.state = ?3)"
-        " ORDER BY t.seq");
+        COLUMNS("h") OF_HELD
+        " FROM outbox_held h WHERE h.dest = ?1"
+        " AND h.seq > ?2" TOPIC("h") " AND (?3 IS NULL OR h.state = ?3)"
+                                     " ORDER BY h.seq");
 
     if (err != POSTBAG_OK)
         return err;
     postbag__bind_text(s, 1, l->filter->dest);
     postbag__bind_i64(s, 2, l->filter->after_seq);
-    postbag__bind_text(s, 3,
-        l->filter->state == POSTBAG_ROW_ANY ? NULL : names[l->filter->state]);
+    postbag__bind_text(s, 3, wanted(l));
     postbag__bind_text(s, 4, l->filter->topic_prefix);
     return POSTBAG_OK;
 }
@@ -263,7 +265,7 @@ static int walk(struct list *l, postbag__each_row each, void *ctx)
         if (l->sources[i].handle != NULL)
             err = advance(l, i);
     while (err == POSTBAG_OK && left-- > 0 && (i = lowest(l)) >= 0) {
-        read_row(&l->sources[i], l, &row);
+        read_row(&l->sources[i], &row);
         err = each(ctx, &row);
         if (err == 0)
             err = advance(l, i);
@@ -351,10 +353,8 @@ static int show_from(struct list *l, const char *sql, int64_t seq,
     postbag__bind_i64(&s, 2, seq);
     err = postbag__row(&s);
     if (err == 1) {
-        read_row(&s, l, &row);
+        read_row(&s, &row);
         read_details(&s, &row);
-        if (!postbag__col_i64(&s, 19) || row.seq < l->first_seq)
-            row.state = POSTBAG_ROW_PASSED;
         result = each(ctx, &row);
         err = result == 0 ? 1 : result;
     }
@@ -370,8 +370,6 @@ int postbag__show_row(struct db *db, const char *dest, int64_t seq,
     int found = id == NULL;
     int err = read_first_seq(&l);
 
-    if (err == POSTBAG_OK)
-        err = read_cursors(&l);
     if (err == POSTBAG_OK && id != NULL) {
         err = seq_of_id(db, dest, id, &seq);
         found = err == 1;
@@ -379,14 +377,14 @@ int postbag__show_row(struct db *db, const char *dest, int64_t seq,
     }
     if (err == POSTBAG_OK && found)
         err = show_from(&l,
-            "SELECT " COLUMNS OF_HELD DETAILS ", 1 FROM outbox_held t"
-            " WHERE t.dest = ?1 AND t.seq = ?2",
+            COLUMNS("h")
+                OF_HELD DETAILS("h") " FROM outbox_held h"
+                                     " WHERE h.dest = ?1 AND h.seq = ?2",
             seq, each, ctx);
     if (err == POSTBAG_OK && found)
         err = show_from(&l,
-            "SELECT " COLUMNS OF_LOG DETAILS "," OURS " FROM outbox t"
-            " WHERE t.seq = ?2",
-            seq, each, ctx);
+            COLUMNS("o") OF_LOG DETAILS("o") FROM_LOG " AND o.seq = ?2", seq,
+            each, ctx);
     if (err == POSTBAG_OK)
         return postbag__fail(
             &db->fault, POSTBAG_ENOTFOUND, "there is no such message");

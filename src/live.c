@@ -49,7 +49,7 @@ static void describe(struct live *l, const struct live_facts *f)
         "rate_delivered_milli=%lld\nerror=%s\ninbound=%s\nwal_frames=%lld\n"
         "accepted=%lu\nduplicates=%lu\nnacks=%lu\nserver=%lu\n"
         "own_certificate_end_s=%lld\nserver_certificate_end_s=%lld\n"
-        "held_full=%d\n",
+        "held_full=%d\nstalled=%s\n",
         l->boot, f->is_owner ? "owner" : "standby", f->link,
         (unsigned long)f->link_attempts, (long long)f->next_try_ms,
         (unsigned long)f->in_flight, (long long)f->last_puback_ms,
@@ -58,13 +58,14 @@ static void describe(struct live *l, const struct live_facts *f)
         (long long)f->wal_frames, (unsigned long)f->accepted,
         (unsigned long)f->duplicates, (unsigned long)f->nacks,
         (unsigned long)f->server, (long long)f->own_certificate_end_s,
-        (long long)f->server_certificate_end_s, f->is_held_full != 0);
+        (long long)f->server_certificate_end_s, f->is_held_full != 0,
+        f->stalled);
 }
 
 void postbag__live_step(struct live *l, const struct log *log, int64_t now_us,
     const struct live_facts *facts)
 {
-    char file[1280];
+    char file[1320];
     int len;
     int err;
 

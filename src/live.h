@@ -15,6 +15,7 @@ struct live_facts {
     int is_held_full;           /* held_max_rows or held_max_bytes is reached */
     const char *link, *inbound; /* names of states */
     const char *error;          /* of the link; "" for none */
+    const char *stalled;        /* why nothing can be saved; "": it can */
     uint32_t link_attempts, in_flight, delivered;
     uint32_t accepted, duplicates, nacks;
     uint32_t server; /* of the link that is up; 1 is the first, 0: not up */
@@ -25,7 +26,7 @@ struct live_facts {
 struct live {
     const struct postbag_port *port;
     char path[320];
-    char text[1200], last[1200];
+    char text[1250], last[1250];
     char boot[33];
     int64_t next_us;    /* not before */
     uint32_t rate_from; /* delivered at the start of the rate's interval */

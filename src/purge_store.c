@@ -187,20 +187,28 @@ static int delete_rows(struct db *db, struct purge *p, int lane, int64_t upto)
     return err;
 }
 
-/* An entry tells when the rows up to it were settled: useless without rows. */
-static int delete_acks(struct db *db, const struct purge *p, int lane)
+/* They tell when the rows up to it were settled: useless without rows. */
+static int delete_times(struct db *db, const struct purge *p, int lane)
 {
-    struct stmt s;
-    int err = postbag__prepare(db, &s,
+    static const char *const sql[] = {
         "DELETE FROM outbox_acks WHERE dest IN (SELECT name FROM outbox_dest)"
-        " AND lane = ?1 AND upto <= ?2");
+        " AND lane = ?1 AND upto <= ?2",
+        "DELETE FROM outbox_late WHERE dest IN (SELECT name FROM outbox_dest)"
+        " AND lane = ?1 AND seq <= ?2",
+    };
+    int err = POSTBAG_OK;
 
-    if (err != POSTBAG_OK)
-        return err;
-    postbag__bind_i64(&s, 1, lane);
-    postbag__bind_i64(&s, 2, p->from[lane]);
-    err = postbag__run(&s);
-    postbag__finalize(&s);
+    for (size_t i = 0; i < 2 && err == POSTBAG_OK; i++) {
+        struct stmt s;
+
+        err = postbag__prepare(db, &s, sql[i]);
+        if (err != POSTBAG_OK)
+            break;
+        postbag__bind_i64(&s, 1, lane);
+        postbag__bind_i64(&s, 2, p->from[lane]);
+        err = postbag__run(&s);
+        postbag__finalize(&s);
+    }
     return err;
 }
 
@@ -227,7 +235,7 @@ static int purge_lane(struct db *db, struct purge *p, int lane, int64_t limit)
     if (err != POSTBAG_OK)
         return err;
     p->from[lane] = limit;
-    return delete_acks(db, p, lane);
+    return delete_times(db, p, lane);
 }
 
 /* Running totals below the lowest row are of no use, but the newest of them

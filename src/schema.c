@@ -51,7 +51,7 @@ static const char *const outbox_tables[] = {
     " PRIMARY KEY(dest, lane)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox("
-    " seq INTEGER PRIMARY KEY CHECK (seq > 0),"
+    " seq INTEGER PRIMARY KEY,"
     " id BLOB NOT NULL DEFAULT (CAST(randomblob(6) || x'40'"
     "  || randomblob(1) || x'80' || randomblob(7) AS BLOB)),"
     " topic TEXT NOT NULL,"
@@ -76,6 +76,11 @@ static const char *const outbox_tables[] = {
     " at_ms INTEGER NOT NULL, boot BLOB, mono_ms INTEGER,"
     " PRIMARY KEY(dest, lane, upto)) STRICT, WITHOUT ROWID",
 
+    "CREATE TABLE outbox_late("
+    " dest TEXT NOT NULL, lane INTEGER NOT NULL, seq INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, attempts INTEGER NOT NULL,"
+    " PRIMARY KEY(dest, lane, seq)) STRICT, WITHOUT ROWID",
+
     "CREATE TABLE outbox_lost("
     " dest TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,"
     " n INTEGER NOT NULL, bytes INTEGER NOT NULL, reason TEXT NOT NULL,"
@@ -84,9 +89,13 @@ static const char *const outbox_tables[] = {
 };
 
 static const char *const outbox_triggers[] = {
-    /* so few bytes come after a total that to count them is cheap */
+    /* so few bytes come after a total that to count them is cheap; and before
+       the row is there a seq of -1 looks like none, which outbox_check takes */
     "CREATE TRIGGER outbox_total AFTER INSERT ON outbox"
-    " WHEN NEW.seq % 256 = 0 OR length(NEW.payload) > 4096 BEGIN"
+    " WHEN NEW.seq % 256 = 0 OR length(NEW.payload) > 4096"
+    "  OR NEW.seq < 1 BEGIN"
+    " SELECT RAISE(ABORT, 'postbag: seq is given by the log')"
+    "  WHERE NEW.seq < 1;"
     " INSERT INTO outbox_sum SELECT NEW.seq,"
     "  (SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1)"
     "  + (SELECT sum(length(CAST(topic AS BLOB))"
@@ -110,21 +119,9 @@ static const char status_view[] =
     "CREATE VIEW outbox_status AS"
     " SELECT o.seq, d.name AS dest, o.id, o.topic, o.key, o.priority,"
     "  o.created_ms,"
-    "  CASE WHEN h.seq IS NOT NULL THEN h.state"
-    "   WHEN o.seq < d.first_seq"
-    "     OR o.dest IS NOT NULL AND o.dest <> d.name THEN 'passed'"
-    "   WHEN EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name"
-    "    AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'"
-    "    AND (o.priority = 0 OR l.reason <> 'limit')) THEN 'dropped'"
-    "   WHEN o.seq <= c.acked THEN 'published'"
-    "   WHEN o.seq <= c.sent_hi THEN 'sending' ELSE 'pending' END AS state,"
-    "  (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = d.name"
-    "   AND NOT EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name"
-    "    AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'"
-    "    AND (o.priority = 0 OR l.reason <> 'limit'))"
-    "   AND a.lane = o.priority AND a.upto >= o.seq"
-    "   ORDER BY a.upto LIMIT 1) AS published_at,"
-    "  coalesce(h.attempts, o.seq <= c.sent_hi) AS attempts,"
+    "  " POSTBAG__ROW_STATE " AS state,"
+    "  " POSTBAG__ROW_PUBLISHED_AT " AS published_at,"
+    "  " POSTBAG__ROW_ATTEMPTS " AS attempts,"
     "  h.due_ms AS next_attempt_at, h.error AS last_error,"
     "  h.dead_ms AS dead_lettered_at,"
     "  CASE WHEN o.seq > c.acked THEN d.owner END AS lock_id,"
@@ -280,7 +277,7 @@ static int check_names_free(struct db *db)
     int err = postbag__query_i64(db,
         "SELECT count(*) FROM main.sqlite_schema WHERE name IN ('outbox',"
         " 'outbox_dest', 'outbox_cursor', 'outbox_held', 'outbox_acks',"
-        " 'outbox_lost', 'outbox_sum', 'outbox_status', 'inbox',"
+        " 'outbox_late', 'outbox_lost', 'outbox_sum', 'outbox_status', 'inbox',"
         " 'inbox_key')",
         &n);
 
@@ -366,7 +363,7 @@ int postbag__schema_check(struct db *db)
         err = postbag__fail(&db->fault, POSTBAG_ESCHEMA,
             "no outbox in the connection's main database"
             " (it must be the file of the application's own tables,"
-            " not an attached one)");
+            " not an attached one); postbag init makes it");
     return err == POSTBAG_OK ? refuse_version(db, version) : err;
 }
 

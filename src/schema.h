@@ -7,6 +7,36 @@
 
 enum { POSTBAG__MAX_PAYLOAD_DEFAULT = 65536 };
 
+/*
+ * What a row of outbox (o) is to a destination: d and c are its rows of
+ * outbox_dest and, for the row's lane, outbox_cursor; h is the row's copy in
+ * outbox_held, if there is one.  In SQL, for the view outbox_status and for
+ * whoever lists rows, so that they agree.
+ */
+#define POSTBAG__ROW_IS_PASSED \
+    "(o.seq < d.first_seq OR ifnull(o.dest <> d.name, 0))"
+#define POSTBAG__ROW_STATE \
+    "CASE WHEN h.seq IS NOT NULL THEN h.state" \
+    " WHEN " POSTBAG__ROW_IS_PASSED " THEN 'passed'" \
+    " WHEN o.seq > c.acked" \
+    "  THEN iif(o.seq <= c.sent_hi, 'sending', 'pending')" \
+    " WHEN EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name" \
+    "  AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'" \
+    "  AND (o.priority = 0 OR l.reason <> 'limit')) THEN 'dropped'" \
+    " ELSE 'published' END"
+#define POSTBAG__OF_ROW_LATE \
+    " FROM outbox_late k WHERE k.dest = d.name AND k.lane = o.priority" \
+    " AND k.seq = o.seq)"
+#define POSTBAG__ROW_PUBLISHED_AT \
+    "CASE " POSTBAG__ROW_STATE " WHEN 'published' THEN ifnull(" \
+    "(SELECT k.at_ms" POSTBAG__OF_ROW_LATE \
+    ", (SELECT a.at_ms FROM outbox_acks a WHERE a.dest = d.name" \
+    "   AND a.lane = o.priority AND a.upto >= o.seq" \
+    "   ORDER BY a.upto LIMIT 1)) END"
+#define POSTBAG__ROW_ATTEMPTS \
+    "coalesce(h.attempts, (SELECT k.attempts" POSTBAG__OF_ROW_LATE \
+    ", o.seq <= c.sent_hi AND NOT " POSTBAG__ROW_IS_PASSED ")"
+
 /* Bring the database to POSTBAG_SCHEMA_VERSION: create what is missing,
  * migrate what is older, leave every table that is not ours alone.
  * max_payload 0 keeps what the database has.  One transaction. */

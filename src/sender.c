@@ -393,6 +393,7 @@ int postbag__sender_expire(struct sender *s, int lane, struct entry *e)
     if (can == 0 || err != POSTBAG_OK)
         return err;
     postbag__lane_settle(l, e, OUTCOME_EXPIRED);
+    s->newly_over++;
     postbag__sender_note_gain(s);
     s->again = 1;
     return POSTBAG_OK;

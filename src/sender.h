@@ -82,6 +82,7 @@ struct sender {
     uint32_t newly_dead; /* not told yet */
     char last_dead[160]; /* why the last of them is */
     uint32_t overflowed; /* dead ones dropped for room, not told yet */
+    uint32_t newly_over; /* dropped, their ttl_ms being over; not told yet */
     uint32_t delivered;  /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
 

@@ -355,6 +355,7 @@ int postbag__sender_send_held(
         return FATE_GO_ON;
     if (is_over(s, t, row)) {
         err = postbag__sender_drop_held(s, row, "ttl");
+        s->newly_over += err == POSTBAG_OK;
         return err == POSTBAG_OK ? FATE_GONE : err;
     }
     err = postbag__sender_replace_held(s, row);

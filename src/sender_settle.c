@@ -138,7 +138,7 @@ static int held_delivered(struct sender *s, const struct row *row)
 
     if (err != POSTBAG_OK)
         return err;
-    return finish(s, postbag__held_deliver(s->held, row->seq));
+    return finish(s, postbag__held_deliver(s->held, row->seq, wall_ms(s)));
 }
 
 static int held_refused(

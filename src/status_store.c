@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "limit_store.h"
 #include "row.h"
 
 enum {
@@ -354,6 +355,40 @@ static int read_meta(struct db *db, const char *key, int64_t *out)
     return read_row(&s, to, 1);
 }
 
+static int read_waiting(struct db *db, struct postbag_database *out)
+{
+    struct postbag_pressure fill = {.struct_size = sizeof(fill)};
+    struct stmt s;
+    int err = postbag__pressure_prepare(db, &s);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__pressure_read(&s, &fill);
+    postbag__finalize(&s);
+    out->waiting_rows = fill.rows;
+    out->waiting_bytes = fill.bytes;
+    return err;
+}
+
+/* The destination with the least in that column of its cursors. */
+static int read_slowest(struct db *db, const char *sql, char out[65])
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s, sql);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__row(&s);
+    if (err == 1)
+        (void)snprintf(out, 65, "%s", postbag__col_text(&s, 0));
+    postbag__finalize(&s);
+    return err == 1 ? POSTBAG_OK : err;
+}
+
+#define SLOWEST_BY(column) \
+    "SELECT dest FROM outbox_cursor GROUP BY dest ORDER BY sum(" column \
+    "), dest LIMIT 1"
+
 int postbag__database_read(struct db *db, struct postbag_database *out)
 {
     int64_t pages = 0;
@@ -376,6 +411,12 @@ int postbag__database_read(struct db *db, struct postbag_database *out)
         err = postbag__wal_bytes(db, &out->wal_bytes);
     if (err == POSTBAG_OK)
         err = read_inbox(db, out);
+    if (err == POSTBAG_OK)
+        err = read_waiting(db, out);
+    if (err == POSTBAG_OK)
+        err = read_slowest(db, SLOWEST_BY("settled_rows"), out->rows_dest);
+    if (err == POSTBAG_OK)
+        err = read_slowest(db, SLOWEST_BY("settled_bytes"), out->bytes_dest);
     out->db_bytes = pages * out->page_bytes;
     out->free_bytes = free_pages * out->page_bytes;
     return err;

@@ -181,6 +181,11 @@ static const struct rule rules[] = {
         "  lag(mono_ms) OVER w AS before FROM outbox_acks"
         "  WINDOW w AS (PARTITION BY dest, lane, boot ORDER BY upto))"
         " WHERE boot IS NOT NULL AND mono_ms < before"},
+    {"late",
+        "SELECT k.dest, printf('row %lld of lane %d was delivered late, but the"
+        " cursor is at %lld', k.seq, k.lane, c.acked)"
+        " FROM outbox_late k JOIN outbox_cursor c ON c.dest = k.dest"
+        "  AND c.lane = k.lane WHERE k.seq > c.acked"},
     {"inbox",
         "SELECT NULL, printf('command %lld is %s, seen %lld times after %lld"
         " attempts, processed_ms %s', arrival, state, seen, attempts,"

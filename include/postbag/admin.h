@@ -137,6 +137,12 @@ struct postbag_database {
     int64_t inbox_deferred;
     int64_t inbox_done;
     int64_t inbox_dead;
+    /* What the limits are measured against: what waits for the slowest
+       destination, and which that is, by rows and by bytes. */
+    int64_t waiting_rows;
+    int64_t waiting_bytes;
+    char rows_dest[65];
+    char bytes_dest[65];
 };
 
 /**
@@ -237,12 +243,13 @@ enum postbag_row_state {
     POSTBAG_ROW_ANY = 0,
     POSTBAG_ROW_PENDING = 1,
     POSTBAG_ROW_SENDING = 2,
-    POSTBAG_ROW_PUBLISHED = 3, /* settled, not purged yet */
+    POSTBAG_ROW_PUBLISHED = 3, /* delivered, not purged yet */
     POSTBAG_ROW_RETRY = 4,
     POSTBAG_ROW_BEHIND = 5,
     POSTBAG_ROW_SUSPECT = 6,
     POSTBAG_ROW_DEAD = 7,
-    POSTBAG_ROW_PASSED = 8 /* not meant for this destination; show only */
+    POSTBAG_ROW_PASSED = 8, /* not meant for this destination */
+    POSTBAG_ROW_DROPPED = 9 /* by a rule or an operator; outbox_lost has why */
 };
 
 /* "pending", ...; "any" for 0, "?" for an unknown number.  Any thread. */
@@ -260,7 +267,7 @@ struct postbag_row {
     const char *error; /* why it is held or dead; NULL: it is not */
     int64_t attempts;
     int64_t created_ms;   /* wall clock, as are these */
-    int64_t published_ms; /* 0: not, or not recorded (option keep_s) */
+    int64_t published_ms; /* delivered; 0: not, or not recorded (keep_s) */
     int64_t dead_ms;      /* 0: not dead */
     size_t payload_len;
     /* postbag_admin_show only, else NULL or 0 */
@@ -284,8 +291,9 @@ struct postbag_row_filter {
 };
 
 /**
- * Call back for the rows of one destination, oldest first.  Rows that were
- * never meant for it are left out.
+ * Call back for the rows of one destination, oldest first; their states are
+ * those of the view outbox_status.  Rows that are passed are left out, unless
+ * the filter asks for them.
  * @param each  must not use the admin; not 0 ends the walk
  * @return POSTBAG_OK, EINVAL, EVERSION, ENOTFOUND (no such destination), or
  *         what each returned

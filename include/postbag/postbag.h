@@ -105,9 +105,9 @@ struct postbag_message {
        is never one in flight, and what leaves last is the newest.  NULL: no
        message replaces this one, nor this one another. */
     const char *coalesce;
-    /* how long it is of use; 0: for ever.  What is left of it leaves as MQTT
-       5's Message Expiry Interval, at least 1 s: this version does not drop
-       what outlives it here. */
+    /* how long it is of use; 0: for ever.  What is left leaves as MQTT 5's
+       Message Expiry Interval, at least 1 s; what outlives it here is dropped
+       when its turn comes, and outbox_lost says so */
     int64_t ttl_ms;
     /* 0 bulk, 1..3 urgent, the highest first; who waits below has a share
        (option lane_share) */
@@ -402,19 +402,19 @@ struct postbag_command {
 
 enum postbag_outcome {
     POSTBAG_DONE = 0,  /* commit effects, mark and replies together */
-    POSTBAG_RETRY = 1, /* roll back, try again after a backoff */
+    POSTBAG_RETRY = 1, /* roll back, try again after a backoff; not counted
+                          where a call of yours, or your last statement, met
+                          a full outbox or an error of the storage */
     POSTBAG_REJECT = 2 /* roll back, keep the command among the dead */
 };
 
 /**
- * w stands on a connection of Postbag's own: what you set on yours (foreign
- * keys, functions, attached files) is not set there.
- *
- * Apply one command.  A transaction is open on w: what you write through
- * postbag_writer_db(w) and what you postbag_put commits together with the
- * mark that the command is done, or not at all.  BEGIN, COMMIT, ROLLBACK,
- * SAVEPOINT and ATTACH are denied there.  All of *cmd is valid until you
- * return.
+ * Apply one command.  w stands on a connection of Postbag's own: what you set
+ * on yours (foreign keys, functions, attached files) is not set there.  A
+ * transaction is open on it: what you write through postbag_writer_db(w) and
+ * what you postbag_put commits together with the mark that the command is
+ * done, or not at all.  BEGIN, COMMIT, ROLLBACK, SAVEPOINT and ATTACH are
+ * denied there.  All of *cmd is valid until you return.
  */
 typedef enum postbag_outcome (*postbag_handler)(
     void *ctx, const struct postbag_command *cmd, struct postbag_writer *w);

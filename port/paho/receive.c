@@ -143,7 +143,7 @@ int postbag__paho_on_message(
     (void)topic_len; /* a topic has no NUL (MQTT 5, 1.5.4) */
     if (!is_shut(t) && hand_up(t, topic, m) < 0)
         postbag__paho_link_drop(t, POSTBAG_ELINK, 0,
-            "a message could not be stored; the broker will send it again");
+            "a message was not taken; the broker will send it again");
     MQTTAsync_freeMessage(&m);
     MQTTAsync_free(topic);
     return 1;

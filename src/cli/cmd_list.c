@@ -50,7 +50,7 @@ static int state_of(const char *name)
 {
     if (name == NULL)
         return POSTBAG_ROW_ANY;
-    for (int i = POSTBAG_ROW_PENDING; i <= POSTBAG_ROW_DEAD; i++)
+    for (int i = POSTBAG_ROW_PENDING; i <= POSTBAG_ROW_DROPPED; i++)
         if (strcmp(name, postbag_row_state_name(i)) == 0)
             return i;
     return -1;
@@ -86,8 +86,8 @@ int cli_ls(const struct args *args)
 
     if (state < 0)
         return cli_complain(CLI_USAGE,
-            "--state must be pending, sending, published, retry, behind,"
-            " suspect or dead, not \"%s\"",
+            "--state must be pending, sending, published, dropped, passed,"
+            " retry, behind, suspect or dead, not \"%s\"",
             args->state);
     return list_rows(args, state);
 }

@@ -17,7 +17,7 @@
 #include "out.h"
 #include "postbag/linux.h"
 
-enum { GRACE_MS = 5000, ONCE_LOOK_MS = 200 };
+enum { GRACE_MS = 5000, ONCE_LOOK_MS = 200, LOCKED_LOOK_MS = 200 };
 
 struct relay {
     const struct args *args;
@@ -213,20 +213,41 @@ static int wait_for_end(struct relay *r)
 
 /* ---- start and stop ---------------------------------------------------- */
 
-static int open_engine(struct relay *r)
+/* is_locked_out: another process has the database locked. */
+static int try_to_open(struct relay *r, int *is_locked_out)
 {
     struct postbag_config *c = &r->config.engine;
     struct postbag_fault why = {0};
     int err = postbag_paho_new(&c->transport, &r->config.mqtt, &why);
 
+    *is_locked_out = 0;
     if (err != POSTBAG_OK)
         return cli_fail(r->args->config, &why);
     c->port = postbag_linux_port();
     c->log = log_line;
     c->log_ctx = r;
-    if (postbag_open(&r->postbag, c, &why) != POSTBAG_OK)
-        return cli_fail(c->db_path, &why);
-    return CLI_OK;
+    err = postbag_open(&r->postbag, c, &why);
+    *is_locked_out = err == POSTBAG_EBUSY;
+    return err == POSTBAG_OK || *is_locked_out ? CLI_OK
+                                               : cli_fail(c->db_path, &why);
+}
+
+/* A migration of the application may run, and takes as long as it takes.  No
+ * engine: a signal to end came meanwhile. */
+static int open_engine(struct relay *r)
+{
+    int is_locked = 0;
+    int was_told = 0;
+    int code;
+
+    do {
+        code = try_to_open(r, &is_locked);
+        if (is_locked && !was_told)
+            say(r, POSTBAG_LOG_WARNING,
+                "another process keeps the database locked: waiting for it");
+        was_told = was_told || is_locked;
+    } while (is_locked && !wait_for_signal(r, LOCKED_LOOK_MS));
+    return code;
 }
 
 /* After the engine, which may have made the tables. */
@@ -252,9 +273,9 @@ static int relay(struct relay *r)
 {
     int code = open_engine(r);
 
-    if (code == CLI_OK && r->args->once)
+    if (code == CLI_OK && r->postbag != NULL && r->args->once)
         code = open_admin(r);
-    if (code != CLI_OK)
+    if (code != CLI_OK || r->postbag == NULL)
         return code;
     if (postbag_start(r->postbag) != POSTBAG_OK)
         return cli_complain(CLI_ERROR, "the relay's thread does not start");

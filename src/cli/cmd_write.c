@@ -40,6 +40,9 @@ int cli_init(const struct args *args)
     if (args->profile != NULL && postbag_profile_find(args->profile) == NULL)
         return cli_complain(CLI_USAGE, "there is no profile %s; there are %s",
             args->profile, POSTBAG_PROFILES);
+    if (args->dest != NULL && args->profile == NULL)
+        return cli_complain(CLI_USAGE,
+            "--dest says whose --profile it is; postbag dest add adds one");
     if (postbag_admin_init(&config, (uint32_t)args->max_payload, &why) !=
         POSTBAG_OK)
         return cli_fail(config.db_path, &why);

@@ -33,6 +33,7 @@ static const struct {
     TEXT("link", link),
     TEXT("inbound", inbound),
     TEXT("error", error),
+    TEXT("stalled", stalled),
     NUMBER("link_attempts", link_attempts),
     NUMBER("next_try_ms", next_try_ms),
     NUMBER("in_flight", in_flight),

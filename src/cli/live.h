@@ -17,6 +17,7 @@ struct live {
     char link[16];    /* "up", "connecting", "down" */
     char inbound[16]; /* also "off" */
     char error[280];  /* why the link is down */
+    char stalled[16]; /* why nothing can be saved; "": it can */
     int64_t link_attempts, next_try_ms, in_flight, last_puback_ms;
     int64_t rate_milli; /* delivered per 1000 s */
     int64_t wal_frames, accepted, duplicates, nacks;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -19,7 +20,9 @@
 
 static const struct command commands[] = {
     {"init", "DB", 1, 1, " max-payload prepare profile dest wait ",
-        "Create the outbox in a database, new or old.", cli_init},
+        "Create the outbox in a database, new or old.\n"
+        "--dest says for which destination --profile is; else main.",
+        cli_init},
     {"put", "DB TOPIC [-]", 2, 3,
         " message file key key-version priority type content-type headers"
         " retain ttl dest wait ",
@@ -30,6 +33,7 @@ static const struct command commands[] = {
         "What waits, since when, how fast it drains.", cli_status},
     {"relay", "--config FILE", 0, 0, " config once options ",
         "Send what is queued, until SIGTERM or SIGINT.\n"
+        "At the start it waits for a locked database as long as it takes.\n"
         "A second relay of the same destination stands by.\n"
         "SIGUSR1: the network is back, try now; SIGUSR2: it is gone, wait for\n"
         "SIGUSR1 (but not for longer than reconnect_cap_ms).\n"
@@ -40,14 +44,17 @@ static const struct command commands[] = {
         cli_relay},
     {"ls", "DB", 1, 1, PRINT "dest state topic limit after ",
         "List messages, oldest first.\n"
-        "States: pending, sending, published, retry, behind, suspect, dead.",
+        "States: pending, sending, published, dropped, passed, retry,\n"
+        "behind, suspect, dead.",
         cli_ls},
     {"show", "DB ID-or-SEQ", 2, 2, PRINT "dest payload ", "Show one message.",
         cli_show},
     {"dead ls", "DB", 1, 1, PRINT "dest topic limit after ",
         "List the messages that were given up.", cli_dead_ls},
     {"dead requeue", "DB", 1, 1, " dest id seq all wait ",
-        "Send dead messages again: --id, --seq or --all.", cli_dead_requeue},
+        "Send dead messages again: --id, --seq or --all.\n"
+        "One whose ttl is over is dropped instead; outbox_lost names it.",
+        cli_dead_requeue},
     {"dead discard", "DB", 1, 1, " dest id seq yes wait ",
         "Drop a held or dead message for good: --id or --seq.\n"
         "Those behind it go on in the order of their key.",
@@ -160,8 +167,12 @@ struct postbag_admin_config cli_config(
 
 int cli_find(const struct args *args)
 {
-    if (access(args->words[0], F_OK) == 0)
-        return CLI_OK;
+    struct stat s;
+
+    if (stat(args->words[0], &s) == 0)
+        return S_ISREG(s.st_mode) ? CLI_OK
+                                  : cli_complain(CLI_ERROR, "%s: is not a file",
+                                        args->words[0]);
     return cli_errno(
         errno == ENOENT ? CLI_NOT_FOUND : CLI_ERROR, args->words[0]);
 }

@@ -14,6 +14,10 @@ void report_database_json(struct report *r)
     json_number(j, "max_payload", d->max_payload);
     json_number(j, "max_rows", d->max_rows);
     json_number(j, "max_bytes", d->max_bytes);
+    json_number(j, "waiting_rows", d->waiting_rows);
+    json_text(j, "waiting_rows_for", d->rows_dest);
+    json_number(j, "waiting_bytes", d->waiting_bytes);
+    json_text(j, "waiting_bytes_for", d->bytes_dest);
     json_number(j, "page_bytes", d->page_bytes);
     json_number(j, "db_bytes", d->db_bytes);
     json_number(j, "free_bytes", d->free_bytes);
@@ -80,6 +84,8 @@ static void relay_json(struct json *j, const struct report *r)
         is_known ? l->server_certificate_end_s * 1000 : 0);
     json_maybe(j, "in_flight", l->in_flight, is_known);
     json_maybe(j, "held_full", l->held_full, is_known);
+    json_text(
+        j, "stalled", is_known && l->stalled[0] != '\0' ? l->stalled : NULL);
     json_time(j, "last_puback", l->last_puback_ms);
     json_text(j, "inbound", is_known ? l->inbound : NULL);
     json_maybe(j, "inbound_accepted", l->accepted, is_known);

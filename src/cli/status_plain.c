@@ -10,6 +10,33 @@ static void name(const char *what)
     (void)printf("%-12s ", what);
 }
 
+/* As the next put sees it, so that "0 %" and a refused put do not go together:
+ * in percent, rounded down, 100 is full; with the destination that counts. */
+static void limit_plain(
+    int64_t waits, int64_t limit, const char *unit, const char *dest)
+{
+    if (limit == 0)
+        return;
+    name("limit");
+    (void)printf(
+        "%lld %% of %s waits for ", (long long)(waits * 100 / limit), unit);
+    out_plain(stdout, dest, strlen(dest));
+    (void)fputc('\n', stdout);
+}
+
+static void limits_plain(const struct postbag_database *d)
+{
+    char unit[64];
+    struct words size;
+
+    (void)snprintf(
+        unit, sizeof(unit), "max_rows, %lld messages,", (long long)d->max_rows);
+    limit_plain(d->waiting_rows, d->max_rows, unit, d->rows_dest);
+    (void)snprintf(
+        unit, sizeof(unit), "max_bytes, %s,", words_bytes(&size, d->max_bytes));
+    limit_plain(d->waiting_bytes, d->max_bytes, unit, d->bytes_dest);
+}
+
 void report_database_plain(const struct report *r)
 {
     const struct postbag_database *d = &r->database;
@@ -27,6 +54,7 @@ void report_database_plain(const struct report *r)
     (void)printf("%lld due, %lld deferred, %lld done, %lld dead\n",
         (long long)d->inbox_due, (long long)d->inbox_deferred,
         (long long)d->inbox_done, (long long)d->inbox_dead);
+    limits_plain(d);
 }
 
 /* A number that should be zero. */
@@ -37,31 +65,6 @@ static void alarming(const struct report *r, const char *what, int64_t n)
     name(what);
     (void)printf("%s%lld%s", out_color(has_color, "dead"), (long long)n,
         out_color_end(has_color));
-}
-
-/* How full, in percent, rounded down: 100 is full. */
-static long long fill(int64_t waits, int64_t limit)
-{
-    return (long long)(waits * 100 / limit);
-}
-
-static void limits_plain(const struct report *r)
-{
-    const struct postbag_database *d = &r->database;
-    const struct postbag_status *s = &r->status;
-    struct words size;
-
-    if (d->max_rows != 0) {
-        name("limit");
-        (void)printf("%lld %% of max_rows, %lld messages\n",
-            fill(s->pending, d->max_rows), (long long)d->max_rows);
-    }
-    if (d->max_bytes != 0) {
-        name("limit");
-        (void)printf("%lld %% of max_bytes, %s\n",
-            fill(s->pending_bytes, d->max_bytes),
-            words_bytes(&size, d->max_bytes));
-    }
 }
 
 static void held_plain(const struct report *r)
@@ -90,7 +93,6 @@ static void ledger_plain(const struct report *r)
     name("pending");
     (void)printf("%lld (%s), %lld of them being sent\n", (long long)s->pending,
         words_bytes(&w, s->pending_bytes), (long long)s->sending);
-    limits_plain(r);
     if (s->oldest_ms != 0) {
         name("oldest");
         (void)printf("%s (%s)\n", words_span(&w, s->oldest_age_ms),
@@ -191,13 +193,37 @@ static void link_plain(const struct report *r)
     if (report_link_is_known(r) && strcmp(l->inbound, "off") != 0) {
         name("inbound");
         (void)printf("%s; %lld accepted, %lld duplicates, %lld refused\n",
-            l->inbound, (long long)l->accepted, (long long)l->duplicates,
+            strcmp(l->inbound, "subscribing") == 0
+                ? "connected, not subscribed yet"
+                : l->inbound,
+            (long long)l->accepted, (long long)l->duplicates,
             (long long)l->nacks);
     }
     if (report_link_is_known(r)) {
         certificate_plain("ours", l->own_certificate_end_s);
         certificate_plain("the broker's", l->server_certificate_end_s);
     }
+}
+
+/* The link may be up meanwhile. */
+static void stalled_plain(const struct report *r)
+{
+    static const struct {
+        const char *name, *text;
+    } all[] = {
+        {"locked", "another process keeps the database locked"},
+        {"full", "there is no room to save the cursor"},
+        {"failing", "the database cannot be written: see the relay's log"},
+        {"replaced", "its database file was moved, deleted or replaced:"
+                     " restart the relay"},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (report_link_is_known(r) &&
+            strcmp(r->live.stalled, all[i].name) == 0) {
+            name("STALLED");
+            (void)printf("nothing is sent: %s\n", all[i].text);
+        }
 }
 
 static void lease_plain(const struct report *r)
@@ -229,5 +255,6 @@ void report_dest_plain(const struct report *r)
     ledger_plain(r);
     rates_plain(r);
     lease_plain(r);
+    stalled_plain(r);
     link_plain(r);
 }

@@ -75,7 +75,10 @@ class Open(CliTest):
         self.refused(ERROR, "not a database", "status",
                      self.write("text", "no database at all\n" * 100))
         self.sql("CREATE TABLE mine(x)")
-        self.refused(ERROR, "no outbox", "status", self.db)
+        self.refused(ERROR, "postbag init makes it", "status", self.db)
+        self.refused(ERROR, "postbag init makes it", "put", self.db, "t",
+                     "-m", "x")
+        self.refused(ERROR, "is not a file", "status", self.path("."))
 
     def test_open_locked_database_ends_with_its_own_code(self):
         self.init()
@@ -108,6 +111,10 @@ class InitAndPut(CliTest):
         with self.assertRaisesRegex(sqlite3.IntegrityError, "max_payload"):
             self.sql("INSERT INTO outbox(topic, payload)"
                      " VALUES ('t', '0123456789a')")
+
+    def test_init_for_a_destination_needs_a_profile(self):
+        self.refused(USAGE, "postbag dest add", "init", self.db, "--dest", "a")
+        self.assertFalse(os.path.exists(self.db))
 
     def test_init_profile_is_checked_for_every_writer(self):
         self.refused(USAGE, "no profile azure; there are any, aws, iothub",

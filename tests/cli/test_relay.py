@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """postbag relay with a real broker, and the commands beside it."""
 import signal
+import sqlite3
 import subprocess
 import unittest
 
@@ -110,20 +111,35 @@ class RelayTest(CliTest):
         self.assertEqual(self.once(config).returncode, OK)
         for i in range(3):
             self.put("t", str(i))
-        self.assertIn("75 % of max_rows, 4 messages\n",
+        self.assertIn("75 % of max_rows, 4 messages, waits for main\n",
                       self.ok("status", self.db))
         self.put("t", "3")
         self.refused(ERROR, "outbox is full: max_rows (4) messages wait",
                      "put", self.db, "t", "-m", "x")
         text = self.ok("status", self.db)
-        self.assertIn("100 % of max_rows, 4 messages\n", text)
-        self.assertRegex(text, r"limit +0 % of max_bytes, 1000 B\n")
+        self.assertIn("100 % of max_rows, 4 messages,", text)
+        self.assertRegex(text, r"limit +0 % of max_bytes, 1000 B, waits for")
         database = self.json("status", self.db)["database"]
         self.assertEqual(database["max_rows"], 4)
         self.assertEqual(database["max_bytes"], 1000)
         self.assertEqual(self.once(config).returncode, OK)
         self.put("t", "x")
         self.assertIn("25 % of max_rows", self.ok("status", self.db))
+
+    def test_relay_limit_is_told_as_the_next_put_sees_it(self):
+        port = self.broker().port
+        self.ok("dest", "add", self.db, "late", "--from", "now")
+        config = self.config(port, more="[postbag]\nmax_rows = 3\n")
+        self.assertEqual(self.once(config).returncode, OK)
+        for i in range(3):
+            self.put("t", str(i))
+        self.assertEqual(self.once(config).returncode, OK)
+        self.refused(ERROR, "outbox is full", "put", self.db, "t", "-m", "x")
+        self.assertIn("100 % of max_rows, 3 messages, waits for late\n",
+                      self.ok("status", self.db, "--dest", "main"))
+        database = self.json("status", self.db)["database"]
+        self.assertEqual(database["waiting_rows"], 3)
+        self.assertEqual(database["waiting_rows_for"], "late")
 
     def test_relay_obeys_the_profile_that_the_database_has(self):
         broker = self.broker()
@@ -293,6 +309,39 @@ class RelayTest(CliTest):
             port, more="[postbag]\nheld_max_rows = 2\n"))
         self.assertEqual(result.returncode, REFUSED, result.err)
         self.assertRegex(result.err, "messages? (is|are) not sent: see")
+
+    def test_relay_waits_for_a_locked_database_at_its_start(self):
+        port = self.broker().port
+        other = sqlite3.connect(self.db, isolation_level=None, timeout=5)
+        self.addCleanup(other.close)
+        other.execute("BEGIN IMMEDIATE")
+        more = "[postbag]\nmax_rows = 100\n"  # has to be written
+        first = self.relay(port, more=more)
+        second = self.relay(port, client="other", more=more)
+        for relay in (first, second):
+            wait_for(lambda r=relay: "waiting for it" in r.log_text(), "told")
+        self.assertEqual(second.stop(), OK)  # while it waits
+        other.execute("COMMIT")
+        self.wait_for_status(link="up")
+        self.assertEqual(first.stop(), OK)
+
+    def test_relay_behind_a_lasting_lock_says_that_nothing_is_sent(self):
+        relay = self.relay(self.broker().port)
+        self.wait_for_status(link="up", stalled=None)
+        other = sqlite3.connect(self.db, isolation_level=None, timeout=5)
+        self.addCleanup(other.close)
+        self.put("t", "x")  # its PUBACK is not saved before a second is over
+        other.execute("BEGIN IMMEDIATE")
+        self.wait_for_status(link="up", stalled="locked")
+        self.assertRegex(
+            self.ok("status", self.db, "--run-dir", self.run_dir),
+            r"(?m)^STALLED +nothing is sent: another process keeps the")
+        other.execute("COMMIT")
+        self.wait_for_status(stalled=None, pending=0)
+        self.assertEqual(relay.stop(), OK)
+        self.assertIn("another process keeps the database locked",
+                      relay.log_text())
+        self.assertIn("the cursor is saved again", relay.log_text())
 
     def test_relay_once_sends_what_was_requeued(self):
         acl = self.write("acl", "topic write allowed/#\n")

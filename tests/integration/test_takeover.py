@@ -25,7 +25,7 @@ class Takeover(rig.Case):
         """All that a relay writes."""
         return [own.rows(f"SELECT * FROM {table}") for table in
                 ("outbox_dest", "outbox_cursor", "outbox_held", "outbox_acks",
-                 "outbox_lost")] + [own.rows("SELECT seq FROM outbox")]
+                 "outbox_late", "outbox_lost")] + [own.rows("SELECT seq FROM outbox")]
 
     def test_stopped_owner_is_replaced_and_then_marks_nothing(self):
         broker = self.fake_broker("hold=1")

@@ -245,7 +245,7 @@ static void test_admin_list_bad_filter_is_refused(void **state)
     assert_int_equal(
         postbag_admin_list(w.a, &filter, note_row, &last), POSTBAG_EVERSION);
     filter.struct_size = sizeof(filter);
-    filter.state = POSTBAG_ROW_PASSED;
+    filter.state = POSTBAG_ROW_DROPPED + 1;
     assert_int_equal(
         postbag_admin_list(w.a, &filter, note_row, &last), POSTBAG_EINVAL);
     filter.state = POSTBAG_ROW_ANY;

@@ -253,6 +253,7 @@ static void test_dest_removed_leaves_nothing_behind(void **state)
         " payload, 0, 0, 1 FROM outbox;"
         "INSERT INTO outbox_acks VALUES ('cloud', 0, 1, 1, NULL, NULL),"
         " ('main', 0, 1, 1, NULL, NULL);"
+        "INSERT INTO outbox_late VALUES ('cloud', 0, 1, 1, 2);"
         "INSERT INTO outbox_lost VALUES ('cloud', 1, 1, 1, 1, 'ttl', 1),"
         " ('main', 1, 1, 1, 1, 'ttl', 1)");
     assert_ok(postbag__dest_remove(&w->db, "cloud"));
@@ -261,6 +262,7 @@ static void test_dest_removed_leaves_nothing_behind(void **state)
             "SELECT (SELECT count(*) FROM outbox_dest WHERE name <> 'main')"
             " + (SELECT count(*) FROM outbox_cursor WHERE dest <> 'main')"
             " + (SELECT count(*) FROM outbox_held)"
+            " + (SELECT count(*) FROM outbox_late)"
             " + (SELECT count(*) FROM outbox_acks WHERE dest <> 'main')"
             " + (SELECT count(*) FROM outbox_lost WHERE dest <> 'main')"),
         0);

@@ -149,21 +149,28 @@ static void test_engine_shut_saves_and_says_goodbye(void **state)
     assert_int_equal(r->out->aborts, 0);
 }
 
+static const char *live_state(const struct relay *r)
+{
+    static char text[2000];
+    FILE *f = fopen(r->e.live.path, "r");
+
+    assert_non_null(f);
+    text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+    (void)fclose(f);
+    return text;
+}
+
 static void test_engine_live_state_tells_role_and_link(void **state)
 {
     struct bench *b = *state;
     struct relay *r;
-    char text[2000];
-    FILE *f;
+    const char *text;
 
     b->r.options.run_dir = b->w.t.folder;
     r = bench_up(b);
     relay_put(r, "t", 2);
     relay_run_ms(r, 3000);
-    f = fopen(r->e.live.path, "r");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
-    (void)fclose(f);
+    text = live_state(r);
     assert_has(text, "role=owner\n");
     assert_has(text, "link=up\n");
     assert_has(text, "in_flight=2\n");
@@ -253,7 +260,7 @@ static void test_engine_on_a_full_file_keeps_the_row(void **state)
     r->out->reason = 0x95;
     relay_run_ms(r, 3000);
     assert_int_equal(cursor(b), 0);
-    assert_has(r->log, "full");
+    assert_has(r->log, "the cursor cannot be saved (");
     assert_in_range(r->out->count, 2, 20);
     set_page_limit(r, 1 << 20);
     relay_idle_ms(r, 3000);
@@ -310,14 +317,57 @@ static void test_engine_tells_that_its_file_was_replaced(void **state)
     struct bench *b = *state;
     struct relay *r = bench_up(b);
     char aside[256];
+    size_t sent;
 
     (void)snprintf(aside, sizeof(aside), "%s-aside", b->w.t.path);
     relay_idle_ms(r, 20000);
     assert_null(strstr(r->log, "replaced"));
     assert_int_equal(rename(b->w.t.path, aside), 0);
+    relay_put(r, "t", 1); /* to nowhere that anybody reads */
     relay_idle_ms(r, 20000);
-    assert_non_null(strstr(r->log, "replaced"));
+    assert_has(r->log, "replaced");
+    assert_int_equal(r->err, POSTBAG_ESTORAGE);
+    assert_int_equal(r->e.outbound.state, LINK_OFF);
+    r->errors = 0;
+    r->steps = 0;
+    sent = r->out->count;
+    relay_put(r, "u", 3);
+    relay_run_ms(r, 60 * 1000);
+    assert_in_range(r->steps, 5, 10);
+    assert_int_equal(r->errors, 0); /* told once */
+    assert_int_equal(r->out->count, sent);
     assert_int_equal(rename(aside, b->w.t.path), 0);
+    r->out->auto_settle = 1;
+    relay_idle_ms(r, 30 * 1000);
+    assert_has(r->log, "back in its place");
+    assert_int_equal(cursor(b), 4);
+}
+
+static void test_engine_behind_a_lasting_lock_says_that_it_stalls(void **state)
+{
+    struct bench *b = *state;
+    struct sqlite3 *other = tempdb_connect(&b->w.t);
+    struct relay *r;
+
+    b->r.options.run_dir = b->w.t.folder;
+    r = bench_up(b);
+    r->out->auto_settle = 1;
+    relay_put(r, "t", 1000);
+    sql_run(other, "BEGIN IMMEDIATE");
+    relay_run_ms(r, 4500);
+    assert_null(strstr(r->log, "cannot be saved"));
+    relay_idle_ms(r, 40 * 1000);
+    assert_has(r->log, "another process keeps the database locked");
+    assert_has(live_state(r), "link=up\n");
+    assert_has(live_state(r), "stalled=locked\n");
+    assert_true(r->out->count < 300);
+    sql_run(other, "COMMIT");
+    (void)sqlite3_close(other);
+    r->log[0] = '\0';
+    relay_idle_ms(r, 10 * 1000);
+    assert_has(r->log, "the cursor is saved again, after 4");
+    assert_int_equal(cursor(b), 1000);
+    assert_has(live_state(r), "stalled=\n");
 }
 
 /* ---- a failing port ---- */
@@ -388,6 +438,7 @@ int main(void)
         BENCH(test_engine_whose_look_failed_looks_again),
         BENCH(test_engine_tells_a_lasting_error_now_and_then),
         BENCH(test_engine_tells_that_its_file_was_replaced),
+        BENCH(test_engine_behind_a_lasting_lock_says_that_it_stalls),
         BENCH(test_engine_without_a_turn_at_the_gate_waits),
         BENCH(test_engine_without_randomness_goes_on),
         BENCH(test_engine_that_cannot_write_its_live_state_relays),

@@ -257,6 +257,18 @@ static void test_engine_tries_now_when_its_clock_is_set(void **state)
     assert_int_equal(r->e.outbound.state, LINK_UP);
 }
 
+static void test_engine_names_a_message_that_nobody_asked_for(void **state)
+{
+    const struct postbag_frame f = {.topic = "x", .payload = ""};
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+    const struct postbag_transport_events *up = r->out->up;
+
+    assert_true(
+        up->arrived(up->ctx, r->out->connect.generation, &f) != POSTBAG_OK);
+    assert_has(r->log, "outbound link: the broker sends a message that nobody");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +283,7 @@ int main(void)
         BENCH(test_engine_tells_of_dead_messages_before_it_ends),
         BENCH(test_engine_standing_by_counts_a_hint_from_when_it_came),
         BENCH(test_engine_tries_now_when_its_clock_is_set),
+        BENCH(test_engine_names_a_message_that_nobody_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

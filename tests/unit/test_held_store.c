@@ -159,7 +159,7 @@ static int bury(struct shelf *s, int64_t seq)
 
 static int deliver(struct shelf *s, int64_t seq)
 {
-    return postbag__held_deliver(&s->h, seq);
+    return postbag__held_deliver(&s->h, seq, 88);
 }
 
 static int drop(struct shelf *s, int64_t seq)
@@ -214,10 +214,10 @@ static void test_held_deliver_removes_and_counts_once(void **state)
         "SELECT delivered FROM outbox_cursor WHERE lane = 1";
 
     hold(s, 4, "retry", 500);
-    assert_ok(postbag__held_deliver(&s->h, 4));
+    assert_ok(postbag__held_deliver(&s->h, 4, 88));
     assert_string_equal(states(s), "");
     assert_int_equal(sql_get(s->t.app, counted), 1);
-    assert_ok(postbag__held_deliver(&s->h, 4));
+    assert_ok(postbag__held_deliver(&s->h, 4, 88));
     assert_int_equal(sql_get(s->t.app, counted), 1);
 }
 

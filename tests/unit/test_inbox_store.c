@@ -238,7 +238,7 @@ static void test_inbox_store_outcome_of_finished_row_is_refused(void **state)
     assert_int_equal(
         postbag__inbox_dead(&w->s, 1, &w->now, "e"), POSTBAG_ENOTFOUND);
     assert_int_equal(
-        postbag__inbox_retry(&w->s, 1, &w->now, 1, "e"), POSTBAG_ENOTFOUND);
+        postbag__inbox_retry(&w->s, 1, &w->now, 1, 1, "e"), POSTBAG_ENOTFOUND);
     assert_int_equal(
         temp_db_get(&w->t,
             "SELECT state = 'done' AND attempts = 1 AND error IS NULL"
@@ -253,7 +253,7 @@ static void test_inbox_store_retry_waits_for_its_time(void **state)
 
     put_keyed(w, "1", NULL);
     assert_int_equal(
-        postbag__inbox_retry(&w->s, 1, &w->now, 700, "why"), POSTBAG_OK);
+        postbag__inbox_retry(&w->s, 1, &w->now, 700, 1, "why"), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 0);
     assert_int_equal(
         postbag__inbox_earliest(&w->s, "c", &w->now, &at), POSTBAG_OK);
@@ -274,7 +274,7 @@ static void test_inbox_store_retry_of_other_boot_is_due(void **state)
 
     put_keyed(w, "1", NULL);
     assert_int_equal(
-        postbag__inbox_retry(&w->s, 1, &w->now, 700, "why"), POSTBAG_OK);
+        postbag__inbox_retry(&w->s, 1, &w->now, 700, 1, "why"), POSTBAG_OK);
     w->now.boot = other_boot;
     w->now.mono_ms = 10;
     assert_int_equal(next(w, "c"), 1);
@@ -291,7 +291,7 @@ static void test_inbox_store_key_waits_for_its_elder_only(void **state)
     put_keyed(w, "3", "other");
     put_keyed(w, "4", NULL);
     assert_int_equal(
-        postbag__inbox_retry(&w->s, 1, &w->now, 700, "why"), POSTBAG_OK);
+        postbag__inbox_retry(&w->s, 1, &w->now, 700, 1, "why"), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 3);
     assert_int_equal(postbag__inbox_done(&w->s, 3, &w->now), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 4);

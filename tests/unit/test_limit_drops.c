@@ -174,6 +174,11 @@ static void test_drops_between_urgent_rows_are_one_entry(void **state)
         sql_text(t.app, "SELECT seq, state FROM outbox_status ORDER BY seq"),
         "2|pending 4|pending 6|pending 7|pending 8|pending 9|pending");
     expect_balance();
+    sql_run(t.app, "UPDATE outbox_cursor SET acked = 4, sent_hi = 4"
+                   " WHERE lane > 0");
+    assert_string_equal(sql_text(t.app, "SELECT seq, state FROM outbox_status"
+                                        " WHERE priority > 0 ORDER BY seq"),
+        "2|published 4|published 6|pending");
 }
 
 /* Rows between two drops were sent: the first entry has come to its end. */

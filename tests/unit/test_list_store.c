@@ -7,7 +7,7 @@
 
 /* "seq:state seq:state ..." */
 struct listing {
-    char text[512];
+    char text[1536];
     int stop_after;
 };
 
@@ -129,6 +129,141 @@ static void test_list_callback_ends_the_walk(void **state)
     temp_db_close(&t);
 }
 
+/* ---- the list and the view --------------------------------------------- */
+
+/* Two destinations, the second from row 4 on; rows of each in every state. */
+static void make_two_views(struct temp_db *t)
+{
+    static const char *const held[] = {"retry", "behind", "suspect", "dead"};
+
+    make_every_state(t);
+    temp_db_put(t, 12, 0);
+    temp_db_run(t,
+        "UPDATE outbox_dest SET first_seq = 4 WHERE name = 'cloud';"
+        "UPDATE outbox_cursor SET acked = 18, sent_hi = 20 WHERE lane = 0;"
+        "UPDATE outbox_cursor SET acked = 4, sent_hi = 4"
+        " WHERE dest = 'cloud' AND lane = 3;"
+        "INSERT INTO outbox_acks(dest, lane, upto, at_ms) VALUES"
+        " ('main', 0, 11, 1000), ('main', 0, 18, 2000),"
+        " ('cloud', 0, 16, 3000);"
+        "INSERT INTO outbox_lost VALUES ('main', 16, 17, 2, 22, 'ttl', 5),"
+        " ('cloud', 5, 11, 6, 60, 'detached', 6)");
+    for (int i = 0; i < 4; i++)
+        temp_db_hold(t, 11 + i, held[i]);
+    temp_db_run(t, "UPDATE outbox_held SET attempts = seq");
+}
+
+static int note_all(void *ctx, const struct postbag_row *row)
+{
+    struct listing *l = ctx;
+    size_t len = strlen(l->text);
+
+    (void)snprintf(l->text + len, sizeof(l->text) - len,
+        "%lld|%s|%lld|%lld|%s|%lld ", (long long)row->seq,
+        postbag_row_state_name(row->state), (long long)row->published_ms,
+        (long long)row->attempts, row->error == NULL ? "-" : row->error,
+        (long long)row->dead_ms);
+    return 0;
+}
+
+static void read_view(
+    struct temp_db *t, const char *dest, const char *where, struct listing *out)
+{
+    struct stmt s;
+    char sql[512];
+
+    memset(out, 0, sizeof(*out));
+    (void)snprintf(sql, sizeof(sql),
+        "SELECT group_concat(seq || '|' || state || '|'"
+        " || ifnull(published_at, 0) || '|' || attempts || '|'"
+        " || ifnull(last_error, '-') || '|' || ifnull(dead_lettered_at, 0)"
+        " || ' ', '') FROM (SELECT * FROM outbox_status"
+        "  WHERE dest = '%s' AND %s ORDER BY seq)",
+        dest, where);
+    assert_int_equal(postbag__prepare(&t->db, &s, sql), POSTBAG_OK);
+    assert_int_equal(postbag__row(&s), 1);
+    if (!postbag__col_is_null(&s, 0))
+        (void)snprintf(
+            out->text, sizeof(out->text), "%s", postbag__col_text(&s, 0));
+    postbag__finalize(&s);
+}
+
+static void expect_list_is_the_view(
+    struct temp_db *t, const char *dest, int state)
+{
+    const struct postbag_row_filter filter = {.dest = dest, .state = state};
+    struct listing view;
+    struct listing listed = {.text = ""};
+    char where[64] = "state <> 'passed'";
+
+    if (state != POSTBAG_ROW_ANY)
+        (void)snprintf(where, sizeof(where), "state = '%s'",
+            postbag_row_state_name(state));
+    read_view(t, dest, where, &view);
+    assert_int_equal(
+        postbag__list_rows(&t->db, &filter, note_all, &listed), POSTBAG_OK);
+    assert_string_equal(listed.text, view.text);
+    /* so that the fixture has a row of each */
+    if (strcmp(dest, "main") == 0)
+        assert_string_not_equal(view.text, "");
+}
+
+static void test_list_and_view_agree_on_every_state(void **state)
+{
+    (void)state;
+    struct temp_db t;
+
+    temp_db_open(&t);
+    make_two_views(&t);
+    for (int i = POSTBAG_ROW_ANY; i <= POSTBAG_ROW_DROPPED; i++) {
+        expect_list_is_the_view(&t, "main", i);
+        expect_list_is_the_view(&t, "cloud", i);
+    }
+    assert_string_equal(postbag_row_state_name(POSTBAG_ROW_DROPPED + 1), "?");
+    temp_db_close(&t);
+}
+
+static void test_show_and_view_agree_on_every_row(void **state)
+{
+    static const char *const dests[] = {"main", "cloud"};
+    (void)state;
+    struct temp_db t;
+    struct listing view;
+    char where[32];
+
+    temp_db_open(&t);
+    make_two_views(&t);
+    for (int i = 0; i < 44; i++) {
+        struct listing shown = {.text = ""};
+        const char *dest = dests[i % 2];
+
+        (void)snprintf(where, sizeof(where), "seq = %d", i / 2 + 1);
+        read_view(&t, dest, where, &view);
+        assert_int_equal(
+            postbag__show_row(&t.db, dest, i / 2 + 1, NULL, note_all, &shown),
+            view.text[0] == '\0' ? POSTBAG_ENOTFOUND : POSTBAG_OK);
+        assert_string_equal(shown.text, view.text);
+    }
+    temp_db_close(&t);
+}
+
+static void test_list_dropped_is_not_published(void **state)
+{
+    (void)state;
+    struct temp_db t;
+
+    temp_db_open(&t);
+    make_two_views(&t);
+    assert_string_equal(
+        LIST(&t, .state = POSTBAG_ROW_DROPPED), "16:dropped 17:dropped");
+    assert_string_equal(LIST(&t, .state = POSTBAG_ROW_DROPPED, .dest = "cloud"),
+        "5:dropped 6:dropped 7:dropped 10:dropped 11:dropped");
+    assert_string_equal(LIST(&t, .state = POSTBAG_ROW_PASSED, .dest = "cloud"),
+        "1:passed 2:passed 3:passed");
+    assert_string_equal(LIST(&t, .state = POSTBAG_ROW_PASSED), "6:passed");
+    temp_db_close(&t);
+}
+
 static int keep_payload(void *ctx, const struct postbag_row *row)
 {
     char *out = ctx;
@@ -209,6 +344,9 @@ int main(void)
         cmocka_unit_test(test_list_one_state_shows_no_other),
         cmocka_unit_test(test_list_pages_and_prefix),
         cmocka_unit_test(test_list_callback_ends_the_walk),
+        cmocka_unit_test(test_list_and_view_agree_on_every_state),
+        cmocka_unit_test(test_show_and_view_agree_on_every_row),
+        cmocka_unit_test(test_list_dropped_is_not_published),
         cmocka_unit_test(test_show_finds_log_held_and_foreign_rows),
         cmocka_unit_test(test_inbox_list_filters_by_consumer_and_state),
     };

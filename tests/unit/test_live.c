@@ -87,6 +87,7 @@ static void test_live_file_tells_every_fact(void **state)
         .link = "down",
         .inbound = "connecting",
         .error = "refused",
+        .stalled = "full",
         .link_attempts = 1,
         .next_try_ms = 2,
         .in_flight = 3,
@@ -110,7 +111,7 @@ static void test_live_file_tells_every_fact(void **state)
         "error=refused\ninbound=connecting\nwal_frames=7\naccepted=8\n"
         "duplicates=9\nnacks=10\nserver=11\nown_certificate_end_s=12\n"
         "server_certificate_end_s=13\n"
-        "held_full=1\n");
+        "held_full=1\nstalled=full\n");
 }
 
 static void test_live_role_without_office_is_standby(void **state)
@@ -133,6 +134,7 @@ static void test_live_largest_facts_fit(void **state)
         .link = "connecting",
         .inbound = "connecting",
         .error = error,
+        .stalled = "replaced",
         .link_attempts = UINT32_MAX,
         .next_try_ms = INT64_MIN,
         .in_flight = UINT32_MAX,
@@ -150,7 +152,7 @@ static void test_live_largest_facts_fit(void **state)
     };
     w->live.rate_milli = INT64_MIN;
     step(w);
-    assert_has(content(w), "\nheld_full=1\n");
+    assert_has(content(w), "\nstalled=replaced\n");
 }
 
 /* 50 messages in 10 s are 5 a second, also where the counter wraps. */

@@ -2,6 +2,8 @@
 /* The public handle and its two links: what it is told reaches both. */
 #include "desk.h"
 
+#include "live_path.h"
+
 /* ---- inbound ---- */
 
 static void test_postbag_failed_subscription_is_tried_again(void **state)
@@ -36,6 +38,38 @@ static void test_postbag_subscription_without_an_answer_is_left(void **state)
     unsigned connects = d->in->connects;
     step_ms(d, 300 * 1000);
     assert_int_equal(d->in->connects, connects);
+}
+
+static const char *live_state(const struct desk *d)
+{
+    static char text[2000];
+    char path[300];
+    FILE *f;
+
+    assert_ok(
+        postbag__live_path(d->t.folder, d->t.path, "main", path, sizeof(path)));
+    f = fopen(path, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+    (void)fclose(f);
+    return text;
+}
+
+static void test_postbag_live_state_tells_a_link_without_its_subscriptions(
+    void **state)
+{
+    struct desk *d = *state;
+
+    add_inbound(d);
+    d->c.run_dir = d->t.folder;
+    d->in->is_suback_kept_back = 1;
+    open_with_commands(d);
+    step_ms(d, 5000);
+    assert_has(live_state(d), "\nlink=up\n");
+    assert_has(live_state(d), "\ninbound=subscribing\n");
+    d->in->up->subscribed(d->in->up->ctx, d->in->connect.generation);
+    step_ms(d, 5000);
+    assert_has(live_state(d), "\ninbound=up\n");
 }
 
 /* However long such a broker keeps the connection, it is not called stable. */
@@ -162,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_IN(test_postbag_failed_subscription_is_tried_again),
+        TEST_IN(test_postbag_live_state_tells_a_link_without_its_subscriptions),
         TEST_IN(test_postbag_subscription_without_an_answer_is_left),
         TEST_IN(test_postbag_subscriptions_unanswered_make_the_link_slow),
         TEST_IN(test_postbag_inbound_backoff_restarts_without_commands),

@@ -182,8 +182,11 @@ static void test_purge_acks_of_purged_rows_go_without_keep(void **state)
     temp_db_settle_all(&t, "main", 300);
     add_ack(&t, 100, now_ms);
     add_ack(&t, 310, now_ms);
+    temp_db_run(&t, "INSERT INTO outbox_late VALUES ('main', 0, 300, 1, 2),"
+                    " ('main', 0, 301, 1, 2)");
     assert_int_equal(purge_all(&t, 0), 300);
     assert_int_equal(temp_db_get(&t, "SELECT min(upto) FROM outbox_acks"), 310);
+    assert_int_equal(temp_db_get(&t, "SELECT sum(seq) FROM outbox_late"), 301);
     temp_db_close(&t);
 }
 

@@ -68,6 +68,41 @@ static void test_expire_rows_over_are_dropped_and_others_sent(void **state)
         "dropped dropped published dropped published");
 }
 
+/* The first at once, the others together. */
+static void test_expire_tells_how_many_were_dropped(void **state)
+{
+    static const char told[] = "dropped, since their ttl_ms was over: ";
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    for (int i = 0; i < 4; i++) {
+        put(b, "a", "", 1);
+        wait_ms(b, 10);
+        relay_run_ms(r, 100);
+    }
+    assert_has(r->log, "their ttl_ms was over: 1, see outbox_lost");
+    assert_null(strstr(strstr(r->log, told) + 1, told));
+    relay_idle_ms(r, 10 * 1000);
+    assert_has(r->log, "their ttl_ms was over: 3, see outbox_lost");
+}
+
+static void test_expire_of_a_requeued_row_is_told(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    put(b, "a", "", 500);
+    relay_run_ms(r, 10);
+    fake_settle(r->out, 0, 0x90);
+    relay_run_ms(r, 3000);
+    sql_run(b->w.t.app,
+        "UPDATE outbox_held SET state = 'retry', dead_ms = NULL,"
+        " due_boot = NULL, due_ms = NULL");
+    relay_run_ms(r, 1000);
+    assert_string_equal(lost(b), "1|1|1|3|ttl");
+    assert_has(r->log, "their ttl_ms was over: 1, see outbox_lost");
+}
+
 /* The newest entry grows also when a save came between. */
 static void test_expire_contiguous_drops_are_one_entry(void **state)
 {
@@ -175,6 +210,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH(test_expire_rows_over_are_dropped_and_others_sent),
+        BENCH(test_expire_tells_how_many_were_dropped),
+        BENCH(test_expire_of_a_requeued_row_is_told),
         BENCH(test_expire_contiguous_drops_are_one_entry),
         BENCH(test_expire_row_waits_for_older_ones_unsent),
         BENCH(test_expire_row_in_flight_is_not_dropped),

@@ -195,6 +195,41 @@ static void test_settle_refused_row_waits_and_comes_again(void **state)
         "2|2|2");
 }
 
+/* The cursor passed it when it was held; it was delivered seconds later. */
+static void test_settle_held_row_is_published_when_it_is_delivered(void **state)
+{
+    static const char told[] =
+        "SELECT seq, state, published_at, attempts FROM outbox_status"
+        " WHERE seq < 3 ORDER BY seq";
+    struct bench *b = *state;
+    struct relay *r;
+    char expected[100];
+    int64_t held_ms;
+
+    b->r.options.ack_delay_ms = 1;
+    b->r.options.keep_s = 100;
+    r = sending(b, 3);
+    b->w.sim.random_byte = 0xff;
+    fake_settle(r->out, 0, DENIED);
+    fake_settle(r->out, 1, 0);
+    relay_run_ms(r, 900);
+    held_ms = sql_get(b->w.t.app, "SELECT at_ms FROM outbox_acks");
+    (void)snprintf(expected, sizeof(expected),
+        "1|retry|NULL|1 2|published|%lld|1", (long long)held_ms);
+    assert_string_equal(sql_text(b->w.t.app, told), expected);
+    relay_idle_ms(r, 200);
+    assert_int_equal(r->out->count, 4);
+    fake_settle(r->out, 3, 0);
+    relay_run_ms(r, 2000);
+    assert_true(
+        sql_get(b->w.t.app, "SELECT at_ms FROM outbox_late") >= held_ms + 1000);
+    (void)snprintf(expected, sizeof(expected),
+        "1|published|%lld|2 2|published|%lld|1",
+        (long long)sql_get(b->w.t.app, "SELECT at_ms FROM outbox_late"),
+        (long long)held_ms);
+    assert_string_equal(sql_text(b->w.t.app, told), expected);
+}
+
 static void test_settle_refused_row_backs_off_and_dies_at_the_limit(
     void **state)
 {
@@ -434,6 +469,7 @@ int main(void)
         BENCH(test_settle_weeks_offline_charge_nothing),
         BENCH(test_settle_late_answer_of_an_old_link_is_not_counted),
         BENCH(test_settle_refused_row_waits_and_comes_again),
+        BENCH(test_settle_held_row_is_published_when_it_is_delivered),
         BENCH(test_settle_refused_row_backs_off_and_dies_at_the_limit),
         BENCH(test_settle_hopeless_reason_is_dead_at_once),
         BENCH(test_settle_packet_id_in_use_connects_again),

@@ -342,9 +342,37 @@ static void test_database_sizes_and_inbox_are_counted(void **state)
     temp_db_close(&t);
 }
 
+/* The limits are measured against them, whoever is asked for. */
+static void test_database_tells_what_the_slowest_destination_lacks(void **state)
+{
+    (void)state;
+    struct temp_db t;
+    struct postbag_database d = {0};
+
+    temp_db_open(&t);
+    assert_int_equal(postbag__schema_add_dest(&t.db, "a"), POSTBAG_OK);
+    assert_int_equal(postbag__schema_add_dest(&t.db, "z"), POSTBAG_OK);
+    temp_db_put(&t, 9, 0);
+    temp_db_run(&t,
+        "UPDATE outbox_cursor SET settled_rows = 4, settled_bytes = 30"
+        " WHERE dest = 'main' AND lane = 0;"
+        "UPDATE outbox_cursor SET settled_rows = 5, settled_bytes = 20"
+        " WHERE dest = 'a' AND lane = 0;"
+        "UPDATE outbox_cursor SET settled_rows = 3, settled_bytes = 40"
+        " WHERE dest = 'z' AND lane IN (0, 1)");
+    assert_int_equal(postbag__database_read(&t.db, &d), POSTBAG_OK);
+    assert_int_equal(d.waiting_rows, 5);
+    assert_string_equal(d.rows_dest, "main");
+    assert_int_equal(d.waiting_bytes, 9 * 13 - 20);
+    assert_string_equal(d.bytes_dest, "a");
+    temp_db_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            test_database_tells_what_the_slowest_destination_lacks),
         cmocka_unit_test(test_status_empty_outbox_is_all_zero),
         cmocka_unit_test(test_status_tells_the_profile_that_was_set),
         cmocka_unit_test(test_status_tells_why_messages_were_dropped),

@@ -48,6 +48,7 @@ static const char sound[] =
     "DELETE FROM outbox WHERE seq <= 100 OR seq IN (500, 580);"
     "INSERT INTO outbox_acks(dest, lane, upto, at_ms)"
     " VALUES ('main', 0, 300, 1);"
+    "INSERT INTO outbox_late VALUES ('main', 0, 299, 1, 2);"
     "INSERT INTO inbox(consumer, id, state, received_ms, processed_ms)"
     " VALUES ('c', 1, 'due', 1, NULL), ('c', 2, 'done', 1, 2),"
     "  ('c', 3, 'dead', 1, NULL), ('c', 4, 'dead', 1, 2);";
@@ -357,6 +358,7 @@ static void test_verify_acks_inbox_and_stream(void **state)
             "acks main: rows 50 and 60 of lane 0 were acknowledged in one boot"
             " at 9 ms and, later, at 8 ms\n",
             1},
+        {"UPDATE outbox_late SET seq = 302", "late main: row 302 of lane 0", 1},
         {"UPDATE inbox SET processed_ms = NULL WHERE state = 'done'",
             "inbox: command 2 is done, seen 1 times after 0 attempts,"
             " processed_ms NULL\n",

@@ -34,23 +34,6 @@ static struct postbag *start_relay(const char *uri, const char *path)
     return relay;
 }
 
-static void open_door(struct postbag_writer *w)
-{
-    struct postbag_message opened = {.struct_size = sizeof(opened),
-        .topic = "gw/gw1/evt/door",
-        .payload = "open",
-        .payload_len = 4};
-
-    must(postbag_begin(w), "begin");
-    must(sqlite3_exec(postbag_writer_db(w),
-             "INSERT INTO door VALUES (datetime())", NULL, NULL, NULL),
-        "state");
-    must(postbag_put(w, &opened, NULL), postbag_writer_fault(w)->text);
-    must(postbag_commit(w), postbag_writer_fault(w)->text);
-    /* now both are on disk, or, had the power failed, neither */
-}
-/* README: end */
-
 /* The application's own connection, and a writer on it. */
 static struct postbag_writer *open_writer(
     struct postbag *relay, const char *path)
@@ -72,6 +55,23 @@ static struct postbag_writer *open_writer(
     return w;
 }
 
+static void open_door(struct postbag_writer *w)
+{
+    struct postbag_message opened = {.struct_size = sizeof(opened),
+        .topic = "gw/gw1/evt/door",
+        .payload = "open",
+        .payload_len = 4};
+
+    must(postbag_begin(w), "begin");
+    must(sqlite3_exec(postbag_writer_db(w),
+             "INSERT INTO door VALUES (datetime())", NULL, NULL, NULL),
+        "state");
+    must(postbag_put(w, &opened, NULL), postbag_writer_fault(w)->text);
+    must(postbag_commit(w), postbag_writer_fault(w)->text);
+    /* now both are on disk, or, had the power failed, neither */
+}
+/* README: end */
+
 int main(int argc, char **argv)
 {
     const char *uri = argc > 1 ? argv[1] : "tcp://127.0.0.1:1883";
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     struct sqlite3 *db = postbag_writer_db(w);
 
     open_door(w);
-    (void)puts("Enter ends");
+    (void)puts("Enter, or the end of the input, ends");
     (void)getchar();
     must(postbag_stop(relay, 5000), "stop");
     postbag_writer_close(w);
