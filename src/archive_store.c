@@ -55,7 +55,7 @@ static int hand_out(struct db *db, const struct range *r, int64_t most,
         "SELECT seq FROM outbox o WHERE seq > ?2 AND seq <= ?3"
         " AND (dest IS NULL OR dest = ?1)"
         " AND NOT EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = ?1"
-        "  AND o.seq BETWEEN l.lo AND l.hi)"
+        "  AND " POSTBAG__LOST_NAMES_ROW ")"
         " ORDER BY seq LIMIT ?4");
 
     if (err != POSTBAG_OK)

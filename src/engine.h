@@ -43,6 +43,8 @@ struct engine {
     struct file_witness witness;
     struct link outbound, inbound;
     struct mailbox mailbox;
+    struct settled letter; /* the one that is being settled ... */
+    int has_letter;        /* ... again, once the database is not busy */
     struct postbag_transport_events outbound_events, inbound_events;
     uint32_t max_payload; /* the database's */
     const struct postbag_profile *profile;
@@ -77,5 +79,9 @@ void postbag__engine_shut(struct engine *e);
  * option the destination's holds for us, too. */
 POSTBAG_CHECK int postbag__engine_take_profile(struct engine *e);
 POSTBAG_CHECK int postbag__engine_open_profile(struct engine *e);
+/* Likewise of what may wait: the options before the file is touched; then what
+ * they give is stored and told, and the rest stays as the database has it. */
+POSTBAG_CHECK int postbag__engine_check_limits(struct engine *e);
+POSTBAG_CHECK int postbag__engine_open_limits(struct engine *e);
 
 #endif

@@ -22,7 +22,7 @@
     " AND NOT EXISTS (SELECT 1 FROM outbox_held h WHERE h.dest = ?1" \
     "  AND h.seq = o.seq)" \
     " AND NOT EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = ?1" \
-    "  AND o.seq BETWEEN l.lo AND l.hi)"
+    "  AND " POSTBAG__LOST_NAMES_ROW ")"
 
 static int prepare(struct db *db, struct stmt *s, const char *sql,
     const struct postbag_replay *which)

@@ -15,14 +15,18 @@ enum { POSTBAG__MAX_PAYLOAD_DEFAULT = 65536 };
  */
 #define POSTBAG__ROW_IS_PASSED \
     "(o.seq < d.first_seq OR ifnull(o.dest <> d.name, 0))"
+/* An entry l of outbox_lost of o's destination tells of row o.  Coalesced rows
+ * have one entry for all, and those of a limit are bulk. */
+#define POSTBAG__LOST_NAMES_ROW \
+    "(o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'" \
+    " AND (o.priority = 0 OR l.reason <> 'limit'))"
 #define POSTBAG__ROW_STATE \
     "CASE WHEN h.seq IS NOT NULL THEN h.state" \
     " WHEN " POSTBAG__ROW_IS_PASSED " THEN 'passed'" \
     " WHEN o.seq > c.acked" \
     "  THEN iif(o.seq <= c.sent_hi, 'sending', 'pending')" \
     " WHEN EXISTS (SELECT 1 FROM outbox_lost l WHERE l.dest = d.name" \
-    "  AND o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'" \
-    "  AND (o.priority = 0 OR l.reason <> 'limit')) THEN 'dropped'" \
+    "  AND " POSTBAG__LOST_NAMES_ROW ") THEN 'dropped'" \
     " ELSE 'published' END"
 #define POSTBAG__OF_ROW_LATE \
     " FROM outbox_late k WHERE k.dest = d.name AND k.lane = o.priority" \

@@ -41,6 +41,7 @@ struct slot *postbag__window_take(struct window *w, uint32_t *token_out)
             continue;
         slot->used = 1;
         slot->nth = ++w->sends;
+        slot->is_answered = 0;
         slot->generation = w->generation;
         w->used++;
         *token_out = w->generation << 16 | i;
