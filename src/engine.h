@@ -77,5 +77,9 @@ void postbag__engine_shut(struct engine *e);
  * option the destination's holds for us, too. */
 POSTBAG_CHECK int postbag__engine_take_profile(struct engine *e);
 POSTBAG_CHECK int postbag__engine_open_profile(struct engine *e);
+/* Likewise of what may wait: the options before the file is touched; then what
+ * they give is stored and told, and the rest stays as the database has it. */
+POSTBAG_CHECK int postbag__engine_check_limits(struct engine *e);
+POSTBAG_CHECK int postbag__engine_open_limits(struct engine *e);
 
 #endif

@@ -7,10 +7,8 @@
 #include "dest_store.h"
 #include "engine.h"
 #include "error.h"
-#include "limit_store.h"
 #include "mem.h"
 #include "printable.h"
-#include "room.h"
 #include "schema.h"
 
 enum { OPEN_BUSY_MS = 5000 };
@@ -226,17 +224,12 @@ static int open_dest(struct engine *e)
 static int open_database(struct engine *e)
 {
     const struct postbag_config *c = e->config;
-    struct limits limits = {.max_rows = c->max_rows, .max_bytes = c->max_bytes};
     int err = e->port->storage_check(e->port->ctx, c->db_path);
 
     if (err != POSTBAG_OK)
         return postbag__fail(&e->db.fault, err,
             "%s is on a network file system, or its folder is missing: %s",
             c->db_path, postbag_error_text(err));
-    if (postbag__overflow_parse(c->overflow, &limits) != POSTBAG_OK)
-        return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
-            "option overflow is %s; it must be reject or drop_oldest",
-            c->overflow);
     err = postbag__db_open_backed(
         &e->db, e->port, c->db_path, DB_CREATE, DB_NORMAL, OPEN_BUSY_MS);
     if (err == POSTBAG_OK)
@@ -248,9 +241,7 @@ static int open_database(struct engine *e)
     if (err == POSTBAG_OK)
         err = postbag__engine_open_profile(e);
     if (err == POSTBAG_OK)
-        err = postbag__limits_set(&e->db, &limits);
-    if (err == POSTBAG_OK)
-        err = postbag__room_set(&e->db, c->min_free_bytes);
+        err = postbag__engine_open_limits(e);
     if (err == POSTBAG_OK)
         err = postbag__witness_open(&e->witness, &e->db, e->port, &e->log);
     /* from here on a step reports a deadline instead of waiting */
@@ -396,6 +387,8 @@ int postbag__engine_open(struct engine *e, const struct postbag_config *config,
     err = check_dest(e);
     if (err == POSTBAG_OK)
         err = postbag__engine_take_profile(e);
+    if (err == POSTBAG_OK)
+        err = postbag__engine_check_limits(e);
     if (err == POSTBAG_OK)
         err = open_shared(e);
     if (err == POSTBAG_OK)

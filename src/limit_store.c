@@ -148,6 +148,8 @@ static const char *overflow_of(const struct limits *l)
 
 int postbag__overflow_parse(const char *name, struct limits *l)
 {
+    if (name[0] == '\0')
+        return POSTBAG_OK;
     l->drop_oldest = strcmp(name, "drop_oldest") == 0;
     return strcmp(name, overflow_of(l)) == 0 ? POSTBAG_OK : POSTBAG_EINVAL;
 }
@@ -244,22 +246,6 @@ static int set(struct db *db, const struct limits *l)
     return err;
 }
 
-int postbag__limits_set(struct db *db, const struct limits *l)
-{
-    int err = is_set(db, l);
-
-    if (err != 0)
-        return err < 0 ? err : POSTBAG_OK;
-    err = postbag__begin(db, DB_FULL);
-    if (err != POSTBAG_OK)
-        return err;
-    err = set(db, l);
-    if (err == POSTBAG_OK)
-        return postbag__commit(db);
-    postbag__rollback(db);
-    return err;
-}
-
 int postbag__limits_read(struct db *db, struct limits *out)
 {
     int64_t max_rows = 0;
@@ -284,6 +270,62 @@ int postbag__limits_read(struct db *db, struct limits *out)
     out->max_bytes = (uint32_t)max_bytes;
     out->drop_oldest = drops != 0;
     return err;
+}
+
+static uint32_t option(uint32_t given, uint32_t stored)
+{
+    if (given == 0)
+        return stored;
+    return given == POSTBAG__NO_LIMIT ? 0 : given;
+}
+
+/* As they are, and as the options make them: 1 if that is the same, trigger
+ * and all; 0, or an error. */
+static int compare(struct db *db, const struct limit_options *options,
+    struct limits *was, struct limits *now)
+{
+    int err = postbag__limits_read(db, was);
+
+    if (err != POSTBAG_OK)
+        return err;
+    *now = *was;
+    now->max_rows = option(options->max_rows, was->max_rows);
+    now->max_bytes = option(options->max_bytes, was->max_bytes);
+    err = postbag__overflow_parse(options->overflow, now);
+    return err == POSTBAG_OK ? is_set(db, now) : err;
+}
+
+/* Looked at again once nobody else can change it. */
+int postbag__limits_take(struct db *db, const struct limit_options *options,
+    struct limits *was, struct limits *now)
+{
+    int err = compare(db, options, was, now);
+
+    if (err != 0)
+        return err < 0 ? err : POSTBAG_OK;
+    err = postbag__begin(db, DB_FULL);
+    if (err != POSTBAG_OK)
+        return err;
+    err = compare(db, options, was, now);
+    if (err == 0)
+        err = set(db, now);
+    if (err >= 0)
+        return postbag__commit(db);
+    postbag__rollback(db);
+    return err;
+}
+
+int postbag__limits_set(struct db *db, const struct limits *l)
+{
+    const struct limit_options options = {
+        .max_rows = l->max_rows == 0 ? POSTBAG__NO_LIMIT : l->max_rows,
+        .max_bytes = l->max_bytes == 0 ? POSTBAG__NO_LIMIT : l->max_bytes,
+        .overflow = overflow_of(l),
+    };
+    struct limits was;
+    struct limits now;
+
+    return postbag__limits_take(db, &options, &was, &now);
 }
 
 /* ---- how full ---- */

@@ -15,11 +15,25 @@ struct limits {
     int drop_oldest;    /* a full outbox drops bulk rows, and else refuses */
 };
 
-/* Option overflow; EINVAL: no such policy. */
+/* What options max_rows and max_bytes say where there shall be no limit; 0 is
+ * what the database has. */
+#define POSTBAG__NO_LIMIT 4000000000u
+
+/* Option overflow; "": what the database has.  EINVAL: no such policy. */
 POSTBAG_CHECK int postbag__overflow_parse(const char *name, struct limits *l);
 
-/* Set them, in a transaction of its own; writes nothing if they are set
- * already. */
+/* Options become limits: what is not given stays.  In a transaction of its own;
+ * writes nothing if all is so already.  Both outs are filled where it succeeds.
+ * EINVAL: no such policy. */
+struct limit_options {
+    uint32_t max_rows, max_bytes;
+    const char *overflow;
+};
+POSTBAG_CHECK int postbag__limits_take(struct db *db,
+    const struct limit_options *options, struct limits *was,
+    struct limits *now);
+
+/* Set these and no others, likewise. */
 POSTBAG_CHECK int postbag__limits_set(struct db *db, const struct limits *l);
 
 /* As the database has them; 0 where it has none. */

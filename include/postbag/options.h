@@ -104,19 +104,20 @@
         "0: what the database has, 65536 in a new one") \
     X(U32, max_rows, 0, 0, 4000000000, "messages", \
         "a put is refused while so many wait for the slowest destination, " \
-        "kept " \
-        "in the database and checked for every writer; 0: no limit") \
+        "kept in the database and checked for every writer; 0: what the " \
+        "database has, no limit in a new one; 4000000000: no limit") \
     X(U32, max_bytes, 0, 0, 4000000000, "bytes", \
         "or while so many bytes of topics and payloads wait; the last put " \
-        "may " \
-        "pass it; 0: no limit") \
-    X(U32, min_free_bytes, 262144, 1, 4000000000, "bytes", \
+        "may pass it; 0: what the database has, no limit in a new one; " \
+        "4000000000: no limit") \
+    X(U32, min_free_bytes, 0, 0, 4000000000, "bytes", \
         "or while no more is free on the file system of the database: the " \
         "rest is the relay's; kept in the database, checked by postbag_put, " \
-        "not for plain SQL") \
-    X(STR, overflow, "reject", 1, 16, "", \
+        "not for plain SQL; 0: what the database has, 262144 in a new one") \
+    X(STR, overflow, "", 0, 16, "", \
         "a put at the limit: reject refuses it, drop_oldest drops the oldest " \
-        "unsent messages of priority 0 instead, if there are any") \
+        "unsent messages of priority 0 instead, if there are any; none: what " \
+        "the database has, reject in a new one") \
     X(U32, detach_after_s, 0, 0, 315360000, "s", \
         "another destination is detached when the oldest message that it has " \
         "not settled, and this one has, is so old: what waits for it is " \

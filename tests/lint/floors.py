@@ -48,6 +48,7 @@ SAME_FLOOR = {
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "engine_open": ["engine"],
+    "engine_limits": ["engine"],
     "engine_profile": ["engine"],
     "postbag": ["engine"],
 }

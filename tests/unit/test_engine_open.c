@@ -93,33 +93,6 @@ static void test_engine_open_creates_the_file_and_its_tables(void **state)
     tempdb_remove(&fresh);
 }
 
-/* Open and close with these limits. */
-static void open_limited(struct bench *b, uint32_t max_rows, uint32_t max_bytes)
-{
-    if (b->r.out == NULL)
-        relay_init(&b->r, &b->w);
-    b->r.options.max_rows = max_rows;
-    b->r.options.max_bytes = max_bytes;
-    relay_open(&b->r);
-    relay_close(&b->r);
-}
-
-static void test_engine_open_sets_the_limits_of_its_options(void **state)
-{
-    static const char put[] =
-        "INSERT INTO outbox(topic, payload) VALUES ('t', '12345')";
-    struct bench *b = *state;
-
-    open_limited(b, 2, 7);
-    sql_run(b->w.t.app, put);
-    sql_run(b->w.t.app, put);
-    sql_fails(b->w.t.app, "max_rows (2)", put);
-    open_limited(b, 0, 7);
-    sql_fails(b->w.t.app, "max_bytes (7)", put);
-    open_limited(b, 0, 0);
-    sql_run(b->w.t.app, put);
-}
-
 /* The first open remembers where the database is. */
 static void open_once(struct bench *b)
 {
@@ -245,7 +218,6 @@ int main(void)
         BENCH(test_engine_open_names_the_option_that_is_wrong),
         BENCH(test_engine_open_of_an_unfit_database_is_refused),
         BENCH(test_engine_open_creates_the_file_and_its_tables),
-        BENCH(test_engine_open_sets_the_limits_of_its_options),
         BENCH(test_engine_open_again_writes_nothing),
         BENCH(test_engine_open_beside_a_long_transaction_does_not_wait),
         BENCH(test_engine_open_of_an_unknown_destination_is_refused),
