@@ -50,10 +50,11 @@
     "iif(NEW.coalesce IS NULL, 0, (SELECT " what \
     " FROM outbox o WHERE " POSTBAG__REPLACED "))"
 
-/* A put makes room for itself and no more; one larger than the limit gets in
- * when nothing else waits. */
+/* A put makes room for itself and no more; one larger than its limit gets in
+ * when nothing else waits.  bulk_part() in SQL. */
 #define NEEDED \
-    "min(" NEW_BYTES ", (SELECT value FROM outbox_meta" \
+    "min(" NEW_BYTES ", (SELECT iif(NEW.priority > 0, value," \
+    "  value - max(value / 8, value > 1)) FROM outbox_meta" \
     " WHERE key = 'max_bytes'))"
 
 /*
@@ -110,8 +111,26 @@ static const struct rule rules[] = {
 };
 enum { RULES = sizeof(rules) / sizeof(rules[0]), TRIGGER_SIZE = 12000 };
 
+/* What of a limit bulk may take: it leaves an eighth, and at least one, to what
+ * is urgent. */
+static int64_t bulk_part(int64_t limit)
+{
+    int64_t urgent = limit / 8;
+
+    if (urgent == 0 && limit > 1)
+        urgent = 1;
+    return limit - urgent;
+}
+
+/* Is so much reached for NEW? */
+#define IS_REACHED " >= iif(NEW.priority > 0, %lu, %lu)"
+
 /* db_codes.c knows these texts by their beginning. */
-#define FULL "SELECT RAISE(ABORT, 'postbag: outbox is full: %s (%lu) %s wait')"
+#define FULL \
+    "SELECT iif(NEW.priority > 0," \
+    " RAISE(ABORT, 'postbag: outbox is full: %s (%lu) %s wait')," \
+    " RAISE(ABORT, 'postbag: outbox is full: %s (%lu) %s wait, less an" \
+    " eighth that is kept for priority 1 to 3'))"
 
 /* The statement that makes its trigger; "" without a limit.  Before the row
  * exists it is refused; dropping comes after, or the newest row would go. */
@@ -119,19 +138,23 @@ static void write_trigger(
     char out[TRIGGER_SIZE], const struct rule *r, uint32_t most, int drops)
 {
     unsigned long limit = most;
+    unsigned long bulk = (unsigned long)bulk_part(most);
 
     out[0] = '\0';
     if (limit != 0 && !drops)
         (void)snprintf(out, TRIGGER_SIZE,
             "CREATE TRIGGER %s BEFORE INSERT ON outbox"
-            " WHEN %s - %s >= %lu BEGIN " FULL "; END",
-            r->name, r->waits, r->replaced, limit, r->option, limit, r->unit);
+            " WHEN %s - %s" IS_REACHED " BEGIN " FULL "; END",
+            r->name, r->waits, r->replaced, limit, bulk, r->option, limit,
+            r->unit, r->option, limit, r->unit);
     if (limit != 0 && drops)
         (void)snprintf(out, TRIGGER_SIZE,
             "CREATE TRIGGER %s AFTER INSERT ON outbox"
-            " WHEN %s - %s - %s >= %lu BEGIN " FULL " WHERE %s; %s%s%s%s END",
-            r->name, r->waits, r->replaced, r->brought, limit, r->option, limit,
-            r->unit, r->no_cut, r->drop[0], r->drop[1], r->drop[2], r->drop[3]);
+            " WHEN %s - %s - %s" IS_REACHED " BEGIN " FULL
+            " WHERE %s; %s%s%s%s END",
+            r->name, r->waits, r->replaced, r->brought, limit, bulk, r->option,
+            limit, r->unit, r->option, limit, r->unit, r->no_cut, r->drop[0],
+            r->drop[1], r->drop[2], r->drop[3]);
 }
 
 /* ---- setting them ---- */
@@ -340,9 +363,10 @@ int postbag__pressure_prepare(struct db *db, struct stmt *s)
     return postbag__prepare(db, s, pressure_sql);
 }
 
+/* Of what bulk may take: below 1000 every put is taken. */
 static int64_t fill(int64_t waits, int64_t limit)
 {
-    return limit == 0 ? 0 : waits * 1000 / limit;
+    return limit == 0 ? 0 : waits * 1000 / bulk_part(limit);
 }
 
 int postbag__pressure_read(struct stmt *s, struct postbag_pressure *out)

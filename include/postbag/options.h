@@ -104,12 +104,13 @@
         "0: what the database has, 65536 in a new one") \
     X(U32, max_rows, 0, 0, 4000000000, "messages", \
         "a put is refused while so many wait for the slowest destination, " \
-        "kept in the database and checked for every writer; 0: what the " \
-        "database has, no limit in a new one; 4000000000: no limit") \
+        "one of priority 0 at seven eighths; kept in the database and " \
+        "checked for every writer; 0: what the database has, no limit in a " \
+        "new one; 4000000000: no limit") \
     X(U32, max_bytes, 0, 0, 4000000000, "bytes", \
-        "or while so many bytes of topics and payloads wait; the last put " \
-        "may pass it; 0: what the database has, no limit in a new one; " \
-        "4000000000: no limit") \
+        "or while so many bytes of topics and payloads wait, likewise; the " \
+        "last put may pass it; 0: what the database has, no limit in a new " \
+        "one; 4000000000: no limit") \
     X(U32, min_free_bytes, 0, 0, 4000000000, "bytes", \
         "or while no more is free on the file system of the database: the " \
         "rest is the relay's; kept in the database, checked by postbag_put, " \

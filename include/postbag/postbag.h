@@ -186,11 +186,11 @@ POSTBAG_API POSTBAG_CHECK int postbag_begin(struct postbag_writer *w);
  *         ENOTXN, EINVAL (topic, UTF-8, priority, headers, unknown dest ...:
  *         the fault names it, and the profile whose rule it is), ETOOBIG
  *         (payload over max_payload; message over the profile's), EFULL
- *         (as much waits as max_rows or max_bytes allows, and option overflow
- *         finds nothing to drop, or no more is free on the file system than
- *         min_free_bytes, looked at ten times a second: the fault says which;
- *         put it again later, nothing else is needed),
- *         EVERSION, EIO, ENOSPC, ENOMEM, ECORRUPT
+ *         (as much waits as max_rows or max_bytes allows a message of this
+ *         priority, and option overflow finds nothing to drop, or no more is
+ *         free on the file system than min_free_bytes, looked at ten times a
+ *         second: the fault says which; put it again later, nothing else is
+ *         needed), EVERSION, EIO, ENOSPC, ENOMEM, ECORRUPT
  * Thread: the connection's.  Blocks: on SQLite only.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_put(struct postbag_writer *w,

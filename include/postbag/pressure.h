@@ -10,8 +10,10 @@
 extern "C" {
 #endif
 
-/* How full the outbox is.  Fills are per mille of the limit, rounded down:
- * below 1000 a put is taken; 0 without a limit. */
+/* How full the outbox is.  Fills are per mille, rounded down; 0 without a
+ * limit.  Those of rows and bytes are of what priority 0 may take of the limit,
+ * which is all but an eighth: below 1000 every put is taken; from there on only
+ * those of higher priorities, while rows < max_rows and bytes < max_bytes. */
 struct postbag_pressure {
     size_t struct_size;
     int64_t rows;      /* that wait for the slowest destination; delivered, held
@@ -55,7 +57,7 @@ enum postbag_pressure_level {
     POSTBAG_PRESSURE_HALF = 50,
     POSTBAG_PRESSURE_HIGH = 80,
     POSTBAG_PRESSURE_CRITICAL = 95,
-    POSTBAG_PRESSURE_FULL = 100 /* puts are refused */
+    POSTBAG_PRESSURE_FULL = 100 /* puts are refused, the urgent ones later */
 };
 
 #ifdef __cplusplus

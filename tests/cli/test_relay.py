@@ -113,9 +113,12 @@ class RelayTest(CliTest):
             self.put("t", str(i))
         self.assertIn("75 % of max_rows, 4 messages, waits for main\n",
                       self.ok("status", self.db))
-        self.put("t", "3")
-        self.refused(ERROR, "outbox is full: max_rows (4) messages wait",
+        self.refused(ERROR, "outbox is full: max_rows (4) messages wait,"
+                     " less an eighth that is kept for priority 1 to 3",
                      "put", self.db, "t", "-m", "x")
+        self.put("t", "3", "--priority", "1")
+        self.refused(ERROR, "outbox is full: max_rows (4) messages wait",
+                     "put", self.db, "t", "-m", "x", "--priority", "1")
         text = self.ok("status", self.db)
         self.assertIn("100 % of max_rows, 4 messages,", text)
         self.assertRegex(text, r"limit +0 % of max_bytes, 1000 B, waits for")

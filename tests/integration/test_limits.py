@@ -6,6 +6,7 @@ import sqlite3
 import rig
 
 LIMIT = 300
+MAX_ROWS = 342  # an eighth is kept for urgent messages
 
 
 class Limits(rig.Case):
@@ -15,16 +16,18 @@ class Limits(rig.Case):
             try:
                 own.put(str(count))
             except sqlite3.IntegrityError as error:
-                self.assertIn("postbag: outbox is full: max_rows (300)",
+                self.assertIn("postbag: outbox is full: max_rows (342)",
                               str(error))
                 return count
         self.fail("it is never full")
 
     def test_full_outbox_refuses_and_takes_again_after_the_drain(self):
         uri = f"tcp://127.0.0.1:{rig.free_port()}"
-        gateway = self.gateway(uri, f"max_rows={LIMIT}")
+        gateway = self.gateway(uri, f"max_rows={MAX_ROWS}")
         own = self.database()
         self.assertEqual(self.fill(own), LIMIT)
+        own.run("INSERT INTO outbox(topic, payload, priority)"
+                " VALUES ('t', 'alarm', 3)")
         # the other statements of a transaction stay
         own.run("CREATE TABLE valve(value)")
         own.run("BEGIN IMMEDIATE")
@@ -37,17 +40,18 @@ class Limits(rig.Case):
 
         broker = self.broker()
         sub = self.subscriber(broker)
-        self.gateway(broker.uri(), f"max_rows={LIMIT}", name="second")
+        self.gateway(broker.uri(), f"max_rows={MAX_ROWS}", name="second")
         own.wait_settled()
         own.put("again")
         sub.wait_payload("again")
-        self.assertEqual(sub.payloads(),
-                         [str(i) for i in range(LIMIT)] + ["again"])
+        self.assertEqual(
+            sub.payloads(),
+            ["alarm"] + [str(i) for i in range(LIMIT)] + ["again"])
         own.wait_settled()
         self.assert_sound(own)
         counts = own.counts()
         self.assertEqual((counts["put"], counts["delivered"]),
-                         (LIMIT + 1, LIMIT + 1))
+                         (LIMIT + 2, LIMIT + 2))
 
     def test_producer_that_waits_for_room_loses_nothing(self):
         broker = self.broker()
@@ -77,7 +81,7 @@ class Limits(rig.Case):
 
     def test_outbox_that_drops_the_oldest_keeps_the_newest(self):
         broker = self.broker()
-        words = ("max_rows=50", "overflow=drop_oldest")
+        words = ("max_rows=57", "overflow=drop_oldest")
         gateway = self.gateway(broker.uri(), *words)
         own = self.database()
         sub = self.subscriber(broker)
@@ -98,12 +102,12 @@ class Limits(rig.Case):
         again.wait_payload(str(LIMIT - 1))
         self.assertEqual(
             sorted(again.payloads()),
-            sorted(["alarm"] + [str(i) for i in range(LIMIT - 49, LIMIT)]))
+            sorted(["alarm"] + [str(i) for i in range(LIMIT - 50, LIMIT)]))
         self.assert_sound(own)
         self.assertEqual(
             own.rows("SELECT lo, hi, n, reason FROM outbox_lost"),
-            [(2, LIMIT - 48, LIMIT - 49, "limit")])
-        self.assertEqual(own.counts()["dropped"], LIMIT - 49)
+            [(2, LIMIT - 49, LIMIT - 50, "limit")])
+        self.assertEqual(own.counts()["dropped"], LIMIT - 50)
 
 
 if __name__ == "__main__":

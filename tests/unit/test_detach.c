@@ -352,7 +352,7 @@ static void test_detach_makes_room_below_the_limit(void **state)
 {
     struct pair *p = *state;
 
-    p->a.options.max_rows = 20;
+    p->a.options.max_rows = 22; /* 20 for bulk */
     open_a(p, 0, 150);
     put(p, 20, 0, "");
     relay_run_ms(&p->a, 2000);

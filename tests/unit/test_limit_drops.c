@@ -26,9 +26,19 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void set(uint32_t max_rows, uint32_t max_bytes)
+/* The lowest limit of which bulk may take so much. */
+static uint32_t limit_for(uint32_t bulk)
 {
-    struct limits l = {.max_rows = max_rows, .max_bytes = max_bytes};
+    uint32_t urgent = bulk / 7;
+
+    return bulk + (urgent == 0 && bulk > 1 ? 1 : urgent);
+}
+
+/* What bulk may take. */
+static void set(uint32_t rows, uint32_t bytes)
+{
+    struct limits l = {
+        .max_rows = limit_for(rows), .max_bytes = limit_for(bytes)};
 
     assert_ok(postbag__overflow_parse("drop_oldest", &l));
     assert_ok(postbag__limits_set(&db, &l));
@@ -125,7 +135,7 @@ static void test_drops_many_small_ones_for_a_large_one(void **state)
     assert_string_equal(rows(), "103");
     put_bulk(100);
     reserve(104);
-    sql_fails(t.app, "postbag: outbox is full: max_bytes (1000) bytes wait",
+    sql_fails(t.app, "postbag: outbox is full: max_bytes (1142) bytes wait",
         "INSERT INTO outbox(topic, payload) VALUES ('t', zeroblob(60000))");
     expect_balance();
 }
@@ -147,15 +157,19 @@ static void test_drops_spare_urgent_and_reserved_rows(void **state)
     put_urgent(1);
     put_bulk(2);
     reserve(1);
-    put_urgent(1);
-    assert_string_equal(rows(), "1,2,4,5");
+    put_urgent(1); /* of the eighth that bulk leaves */
+    assert_string_equal(rows(), "1,2,3,4,5");
     put_bulk(1);
-    assert_string_equal(rows(), "1,2,5,6");
+    assert_string_equal(rows(), "1,2,4,5,6");
+    put_urgent(1);
+    assert_string_equal(rows(), "1,2,5,6,7");
     assert_string_equal(lost(), "main|3|4|2|20|limit");
-    reserve(6);
-    sql_fails(t.app, "postbag: outbox is full: max_rows (4) messages wait",
+    reserve(7);
+    sql_fails(t.app, "postbag: outbox is full: max_rows (5) messages wait,",
         "INSERT OR IGNORE INTO outbox(topic, payload) VALUES ('t', '')");
-    assert_string_equal(rows(), "1,2,5,6");
+    sql_fails(t.app, "postbag: outbox is full: max_rows (5) messages wait",
+        "INSERT INTO outbox(topic, payload, priority) VALUES ('t', '', 1)");
+    assert_string_equal(rows(), "1,2,5,6,7");
     expect_balance();
 }
 
@@ -245,7 +259,7 @@ static void test_drops_are_undone_by_a_rollback(void **state)
 /* A row that takes the place of another needs no room. */
 static void test_drops_nothing_for_a_row_that_replaces_one(void **state)
 {
-    const struct limits reject = {.max_rows = 3, .max_bytes = 30};
+    const struct limits reject = {.max_rows = 4, .max_bytes = 34};
 
     (void)state;
     set(3, 30);

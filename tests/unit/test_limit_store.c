@@ -34,20 +34,26 @@ static void set(struct tempdb *t, uint32_t max_rows, uint32_t max_bytes)
 }
 
 /* Messages of a topic and payload of 10 bytes together. */
-static void put(struct tempdb *t, int count)
+static void put_some(struct tempdb *t, int priority, int count)
 {
     sql_run(t->app,
-        "INSERT INTO outbox(topic, payload)"
+        "INSERT INTO outbox(topic, payload, priority)"
         " WITH RECURSIVE n(i) AS"
         "  (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
-        " SELECT 't', iif(i %% 2, zeroblob(9), '123456789') FROM n",
-        count);
+        " SELECT 't', iif(i %% 2, zeroblob(9), '123456789'), %d FROM n",
+        count, priority);
+}
+
+/* Urgent ones: they may take all of a limit. */
+static void put(struct tempdb *t, int count)
+{
+    put_some(t, 1, count);
 }
 
 static void expect_full(struct tempdb *t, const char *verb, const char *text)
 {
-    sql_fails(
-        t->app, text, "%s INTO outbox(topic, payload) VALUES ('t', '')", verb);
+    sql_fails(t->app, text,
+        "%s INTO outbox(topic, payload, priority) VALUES ('t', '', 1)", verb);
 }
 
 /* What a relay writes when it has settled messages as put() makes them. */
@@ -80,8 +86,8 @@ static void test_limit_store_rows_that_wait_are_counted(void **state)
     /* nobody puts half of a statement */
     settle(t, "main", 0, 5);
     sql_fails(t->app, full,
-        "INSERT INTO outbox(topic, payload)"
-        " SELECT 't', '' FROM outbox LIMIT 6");
+        "INSERT INTO outbox(topic, payload, priority)"
+        " SELECT 't', '', 1 FROM outbox LIMIT 6");
     put(t, 5);
 }
 
@@ -100,8 +106,8 @@ static void test_limit_store_bytes_that_wait_are_counted(void **state)
     expect_full(t, "INSERT", full);
     settle(t, "main", 2, 300);
     /* a message larger than the limit gets in as long as there is room */
-    sql_run(t->app,
-        "INSERT INTO outbox(topic, payload) VALUES ('t', zeroblob(9999))");
+    sql_run(t->app, "INSERT INTO outbox(topic, payload, priority)"
+                    " VALUES ('t', zeroblob(9999), 1)");
     expect_full(t, "INSERT", full);
 }
 
@@ -116,6 +122,47 @@ static void test_limit_store_both_limits_hold(void **state)
     expect_full(t, "INSERT", "max_rows (2)");
     set(t, 3, 40);
     put(t, 1);
+}
+
+static void expect_bulk_full(struct tempdb *t, const char *text)
+{
+    sql_fails(
+        t->app, text, "INSERT INTO outbox(topic, payload) VALUES ('t', '')");
+}
+
+/* An eighth, rounded down, and at least one. */
+static void test_limit_store_bulk_leaves_an_eighth_to_urgent_rows(void **state)
+{
+    static const struct {
+        int limit, bulk;
+    } all[] = {{1, 1}, {2, 1}, {5, 4}, {8, 7}, {15, 14}, {16, 14}, {300, 263}};
+    struct tempdb *t = *state;
+    char full[80];
+
+    for (size_t i = 0; i < COUNT(all); i++) {
+        set(t, (uint32_t)all[i].limit, 0);
+        put_some(t, 0, all[i].bulk);
+        (void)snprintf(full, sizeof(full),
+            "outbox is full: max_rows (%d) messages wait, less an eighth",
+            all[i].limit);
+        expect_bulk_full(t, full);
+        if (all[i].limit != all[i].bulk)
+            put(t, all[i].limit - all[i].bulk);
+        expect_bulk_full(t, full);
+        expect_full(t, "INSERT", "wait");
+        settle(t, "main", 0, all[i].limit);
+    }
+}
+
+static void test_limit_store_bulk_leaves_an_eighth_of_the_bytes(void **state)
+{
+    struct tempdb *t = *state;
+
+    set(t, 0, 80);
+    put_some(t, 0, 7);
+    expect_bulk_full(t, "max_bytes (80) bytes wait, less an eighth");
+    put_some(t, 3, 1);
+    expect_full(t, "INSERT", "max_bytes (80) bytes wait");
 }
 
 static void test_limit_store_slowest_destination_counts(void **state)
@@ -155,7 +202,8 @@ static void test_limit_store_later_destination_waits_for_stored_rows(
     expect_full(t, "INSERT", "max_rows");
     set(t, 0, 1011);
     put(t, 1);
-    sql_run(t->app, "INSERT INTO outbox(topic, payload) VALUES ('t', '')");
+    sql_run(t->app,
+        "INSERT INTO outbox(topic, payload, priority) VALUES ('t', '', 1)");
     expect_full(t, "INSERT", "max_bytes");
 }
 
@@ -245,6 +293,8 @@ int main(void)
         TEST_IN(test_limit_store_rows_that_wait_are_counted),
         TEST_IN(test_limit_store_bytes_that_wait_are_counted),
         TEST_IN(test_limit_store_both_limits_hold),
+        TEST_IN(test_limit_store_bulk_leaves_an_eighth_to_urgent_rows),
+        TEST_IN(test_limit_store_bulk_leaves_an_eighth_of_the_bytes),
         TEST_IN(test_limit_store_slowest_destination_counts),
         TEST_IN(test_limit_store_later_destination_waits_for_stored_rows),
         TEST_IN(test_limit_store_held_and_dead_messages_do_not_count),

@@ -84,7 +84,7 @@ static void test_release_lets_a_full_outbox_drop(void **state)
     struct bench *b = *state;
     struct relay *r;
 
-    b->r.options.max_rows = 10;
+    b->r.options.max_rows = 11; /* 10 for bulk */
     b->r.options.overflow = "drop_oldest";
     r = bench_up(b);
     r->out->auto_settle = 1;

@@ -39,7 +39,8 @@ static int tear_down(void **state)
 
 static int put(struct desk *d, const char *topic)
 {
-    const struct postbag_message m = {.struct_size = sizeof(m), .topic = topic};
+    const struct postbag_message m = {
+        .struct_size = sizeof(m), .topic = topic, .priority = 1};
 
     return postbag_put(d->w, &m, NULL);
 }
@@ -109,15 +110,15 @@ static void test_writer_limits_pressure_tells_how_full_it_is(void **state)
     assert_int_equal(p.bytes, 20);
     assert_int_equal(p.max_rows, 8);
     assert_int_equal(p.max_bytes, 30);
-    assert_int_equal(p.rows_fill, 625);
-    assert_int_equal(p.bytes_fill, 666);
+    assert_int_equal(p.rows_fill, 714);
+    assert_int_equal(p.bytes_fill, 740);
     assert_ok(postbag_commit(d->w));
     sql_run(d->t.app,
         "UPDATE main.outbox_cursor SET settled_rows = 4, settled_bytes = 16"
         " WHERE dest = 'main' AND lane = 1");
     p = pressure(d);
-    assert_int_equal(p.rows_fill, 125);
-    assert_int_equal(p.bytes_fill, 133);
+    assert_int_equal(p.rows_fill, 142);
+    assert_int_equal(p.bytes_fill, 148);
 }
 
 static void test_writer_limits_pressure_fills_what_the_caller_has(void **state)
