@@ -6,7 +6,7 @@
 
 #include "mem.h"
 
-enum { AGAIN_US = 2 * 1000, BUSY_US = 100 * 1000, TROUBLE_US = 500 * 1000 };
+enum { AGAIN_US = 2 * 1000, TROUBLE_US = 500 * 1000 };
 enum { TELL_US = 10 * 1000000, MOVED_US = 10 * 1000000 };
 
 /* Tell an error once, then again only after ten seconds or when it changes:
@@ -68,20 +68,23 @@ static void tell_over(struct engine *e, int64_t now_us)
 /* ---- mailbox and links ---- */
 
 /* The first error; a row whose fate could not be recorded is sent again, but
- * not in a loop. */
-static int drain(struct engine *e, int64_t now_us)
+ * not in a loop.  While the database is busy, the letter and those behind it
+ * wait for the next step; not at the end of a connection, where only those that
+ * need no write are settled. */
+static int drain(struct engine *e, int64_t now_us, int is_end)
 {
-    struct settled letter;
     int first = POSTBAG_OK;
 
-    while (postbag__mailbox_take(&e->mailbox, &letter)) {
-        int err = postbag__sender_settle(&e->sender, &letter, now_us);
+    while (e->has_letter || postbag__mailbox_take(&e->mailbox, &e->letter)) {
+        int err = postbag__sender_settle(&e->sender, &e->letter, now_us);
 
-        if (err != POSTBAG_OK)
-            e->sender.retry_us =
-                now_us + (err == POSTBAG_EBUSY ? BUSY_US : TROUBLE_US);
+        e->has_letter = err == POSTBAG_EBUSY && !is_end;
+        if (err != POSTBAG_OK && err != POSTBAG_EBUSY)
+            e->sender.retry_us = now_us + TROUBLE_US;
         if (first == POSTBAG_OK)
             first = err;
+        if (e->has_letter)
+            break;
     }
     return first;
 }
@@ -109,7 +112,7 @@ static int outbound_down(
     struct engine *e, int64_t now_us, enum suspicion_end end)
 {
     uint32_t in_flight = e->sender.window.used;
-    int err = drain(e, now_us);
+    int err = drain(e, now_us, 1);
 
     if (end == SUSPICION_BLAME && in_flight > 0)
         postbag__log(&e->log, POSTBAG_LOG_WARNING, e->outbound.error_code,
@@ -131,11 +134,13 @@ static int may_leave(const struct engine *e, int64_t now_us)
 static int step_outbound(struct engine *e, int64_t now_us)
 {
     enum link_change change = LINK_SAME;
-    int err = drain(e, now_us);
-    const char *why = postbag__sender_gives_up(&e->sender, now_us);
+    int err = drain(e, now_us, 0);
+    const char *why = NULL;
     int down = POSTBAG_OK;
     enum suspicion_end end;
 
+    if (!e->has_letter) /* the broker is waited for, not the database */
+        why = postbag__sender_gives_up(&e->sender, now_us);
     if (why != NULL) {
         end = e->sender.is_confused ? SUSPICION_NO_ROWS : SUSPICION_SILENCE;
         postbag__link_fail(&e->outbound, now_us, why);

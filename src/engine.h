@@ -43,6 +43,8 @@ struct engine {
     struct file_witness witness;
     struct link outbound, inbound;
     struct mailbox mailbox;
+    struct settled letter; /* the one that is being settled ... */
+    int has_letter;        /* ... again, once the database is not busy */
     struct postbag_transport_events outbound_events, inbound_events;
     uint32_t max_payload; /* the database's */
     const struct postbag_profile *profile;

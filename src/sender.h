@@ -112,7 +112,8 @@ void postbag__sender_link_down(struct sender *s);
  * that was in flight.  Before postbag__sender_link_down. */
 POSTBAG_CHECK int postbag__sender_judge(
     struct sender *s, enum suspicion_end end);
-/* One settled send.  Errors of the database leave the row as it was. */
+/* One settled send.  EBUSY: it is still in flight; call again with the same
+ * letter.  Other errors of the database leave the row as it was. */
 POSTBAG_CHECK int postbag__sender_settle(
     struct sender *s, const struct settled *letter, int64_t now_us);
 /* Send what the window allows. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Floor 3.  The returning half: what each settled send means for its row.  A
- * failure of the link charges nothing; if an outcome cannot be written, the
- * row stays as it was and is sent again.
+ * failure of the link charges nothing.  Where the database is busy, the answer
+ * waits and its slot stays taken; if an outcome cannot be written otherwise,
+ * the row stays as it was and is sent again.
  */
 #include <stdio.h>
 #include <string.h>
@@ -231,6 +232,7 @@ static int settle_log(
 {
     struct lane *l = &s->lanes[slot->lane];
     struct entry *e = postbag__lane_find(l, slot->seq);
+    int err;
 
     if (e == NULL || e->state != ENTRY_FLYING)
         return POSTBAG_OK;
@@ -239,8 +241,10 @@ static int settle_log(
         postbag__sender_note_gain(s);
         return POSTBAG_OK;
     }
-    e->state = ENTRY_READY;
-    return hold_refused(s, slot->lane, e, letter);
+    err = hold_refused(s, slot->lane, e, letter);
+    if (err != POSTBAG_OK && err != POSTBAG_EBUSY)
+        e->state = ENTRY_READY;
+    return err;
 }
 
 /* Down to one at a time, though Paho may wake a second late for a message that
@@ -293,31 +297,42 @@ static void note_refusal(
         s->is_confused = 1;
 }
 
+/* What an answer says of the link and of all rows, whatever comes of this one:
+ * once. */
+static void note_answer(
+    struct sender *s, struct slot *slot, const struct settled *letter)
+{
+    if (slot->is_answered)
+        return;
+    slot->is_answered = 1;
+    if (letter->err == POSTBAG_OK || letter->err == POSTBAG_EREFUSED)
+        postbag__trial_answered(
+            &s->trial, slot->is_held ? TRIAL_HELD : slot->lane, slot->seq);
+    if (letter->err == POSTBAG_OK || !says_nothing_of_the_row(letter))
+        postbag__suspicion_answered(&s->suspicion, slot->nth);
+    else if (letter->err != POSTBAG_EREFUSED)
+        postbag__suspicion_lost(&s->suspicion, slot->seq, slot->nth);
+    if (letter->err == POSTBAG_OK)
+        note_puback(s);
+}
+
 int postbag__sender_settle(
     struct sender *s, const struct settled *letter, int64_t now_us)
 {
-    struct slot *taken = postbag__window_of(&s->window, letter->token);
-    struct slot slot;
+    struct slot *slot = postbag__window_of(&s->window, letter->token);
+    int err = POSTBAG_OK;
 
-    if (taken == NULL)
+    if (slot == NULL)
         return POSTBAG_OK; /* an answer of an older connection */
-    slot = *taken;
-    postbag__window_give_back(&s->window, taken);
     postbag__patience_restart(&s->patience, now_us);
-    if (letter->err == POSTBAG_OK || letter->err == POSTBAG_EREFUSED)
-        postbag__trial_answered(
-            &s->trial, slot.is_held ? TRIAL_HELD : slot.lane, slot.seq);
-    if (letter->err == POSTBAG_OK || !says_nothing_of_the_row(letter))
-        postbag__suspicion_answered(&s->suspicion, slot.nth);
-    else if (letter->err != POSTBAG_EREFUSED)
-        postbag__suspicion_lost(&s->suspicion, slot.seq, slot.nth);
-    if (letter->err == POSTBAG_OK)
-        note_puback(s);
-    else if (says_nothing_of_the_row(letter)) {
-        put_back(s, &slot);
+    note_answer(s, slot, letter);
+    if (letter->err != POSTBAG_OK && says_nothing_of_the_row(letter)) {
+        put_back(s, slot);
         note_refusal(s, letter, now_us);
-        return POSTBAG_OK;
-    }
-    return slot.is_held ? settle_held(s, &slot, letter)
-                        : settle_log(s, &slot, letter);
+    } else
+        err = slot->is_held ? settle_held(s, slot, letter)
+                            : settle_log(s, slot, letter);
+    if (err != POSTBAG_EBUSY)
+        postbag__window_give_back(&s->window, slot);
+    return err;
 }

@@ -19,7 +19,8 @@ struct slot {
     uint32_t generation;
     uint8_t used;
     uint8_t lane;
-    uint8_t is_held; /* a row of outbox_held, not of the log */
+    uint8_t is_held;     /* a row of outbox_held, not of the log */
+    uint8_t is_answered; /* what the answer means is not written yet */
 };
 
 struct window {

@@ -5,7 +5,6 @@
  */
 #include "sender.h"
 
-#include <sqlite3.h>
 #include <stdlib.h>
 
 #include "postbag/admin.h"
@@ -416,48 +415,6 @@ static void test_settle_held_row_waits_for_the_cursor(void **state)
     assert_string_equal(fake_topics(r->out, 2), "t2");
 }
 
-/* ---- the database cannot be written ---- */
-
-static void test_settle_outcome_that_cannot_be_written_is_not_lost(void **state)
-{
-    struct bench *b = *state;
-    struct relay *r = sending(b, 2);
-    struct sqlite3 *foreign = tempdb_connect(&b->w.t);
-
-    sql_run(foreign, "BEGIN IMMEDIATE");
-    r->out->refuse_topic = "t1";
-    r->out->refuse_reason = TOO_LARGE;
-    r->out->auto_settle = 1;
-    fake_settle(r->out, 0, TOO_LARGE);
-    fake_settle(r->out, 1, 0);
-    relay_run_ms(r, 3000);
-    assert_string_equal(held(b), "");
-    assert_int_equal(cursor(b), 0);
-    sql_run(foreign, "ROLLBACK");
-    relay_idle_ms(r, 2000);
-    assert_string_equal(held(b), "t1|dead|1");
-    assert_int_equal(cursor(b), 2);
-    (void)sqlite3_close(foreign);
-}
-
-/* While its fate cannot be recorded the row is not sent in a loop. */
-static void test_settle_outcome_that_cannot_be_written_does_not_flood(
-    void **state)
-{
-    struct bench *b = *state;
-    struct relay *r = sending(b, 1);
-    struct sqlite3 *foreign = tempdb_connect(&b->w.t);
-
-    sql_run(foreign, "BEGIN IMMEDIATE");
-    r->out->reason = DENIED;
-    r->out->auto_settle = 1;
-    fake_settle(r->out, 0, DENIED);
-    relay_run_ms(r, 1000);
-    assert_true(r->out->count < 30);
-    sql_run(foreign, "ROLLBACK");
-    (void)sqlite3_close(foreign);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,8 +435,6 @@ int main(void)
         BENCH(test_settle_quota_amid_dead_rows_does_not_spin),
         BENCH(test_settle_quota_beside_a_due_row_does_not_spin),
         BENCH(test_settle_held_row_waits_for_the_cursor),
-        BENCH(test_settle_outcome_that_cannot_be_written_is_not_lost),
-        BENCH(test_settle_outcome_that_cannot_be_written_does_not_flood),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
