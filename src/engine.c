@@ -135,12 +135,12 @@ static int step_outbound(struct engine *e, int64_t now_us)
 {
     enum link_change change = LINK_SAME;
     int err = drain(e, now_us, 0);
-    /* behind a letter that cannot be recorded yet others are unread */
-    const char *why =
-        e->has_letter ? NULL : postbag__sender_gives_up(&e->sender, now_us);
+    const char *why = NULL;
     int down = POSTBAG_OK;
     enum suspicion_end end;
 
+    if (!e->has_letter) /* the broker is waited for, not the database */
+        why = postbag__sender_gives_up(&e->sender, now_us);
     if (why != NULL) {
         end = e->sender.is_confused ? SUSPICION_NO_ROWS : SUSPICION_SILENCE;
         postbag__link_fail(&e->outbound, now_us, why);
