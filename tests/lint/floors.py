@@ -38,6 +38,7 @@ SAME_FLOOR = {
     "schema_inbox": ["schema"],
     "sender": ["lease"],
     "sender_coalesce": ["sender"],
+    "sender_expire": ["sender"],
     "sender_fill": ["sender"],
     "sender_send": ["sender"],
     "sender_settle": ["sender"],
