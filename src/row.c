@@ -110,9 +110,20 @@ int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now)
     return age < r->ttl_ms ? r->ttl_ms - age : 0;
 }
 
-int64_t postbag__row_over_in_ms(const struct row *r, const struct moment *now)
+/* Does age_ms know it? */
+static int has_age(const struct row *r, const struct moment *now)
 {
-    return r->mono_ms > 0 ? postbag__row_ttl_left_ms(r, now) : INT64_MAX;
+    return r->mono_ms > 0 &&
+           (memcmp(r->boot, now->boot, sizeof(r->boot)) == 0 ||
+               r->created_ms >= POSTBAG__CLOCK_IS_SET_MS);
+}
+
+int64_t postbag__row_over_in_ms(
+    const struct row *r, const struct moment *now, int64_t seen_ms)
+{
+    if (r->ttl_ms <= 0 || has_age(r, now))
+        return postbag__row_ttl_left_ms(r, now);
+    return seen_ms < r->ttl_ms ? r->ttl_ms - seen_ms : 0;
 }
 
 int64_t postbag__row_age_ms(struct stmt *s, int col, const struct moment *now)

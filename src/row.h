@@ -49,10 +49,12 @@ int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now);
 
 /*
  * The same, beyond doubt: when it may be dropped.  A row without a stamp of
- * CLOCK_BOOTTIME (put by plain SQL) never: its wall clock may have been set
- * since.
+ * CLOCK_BOOTTIME (put by plain SQL: its clock may have been set since), or of
+ * another boot and from before the clock was set, is as old as the relay has
+ * seen it, seen_ms.
  */
-int64_t postbag__row_over_in_ms(const struct row *r, const struct moment *now);
+int64_t postbag__row_over_in_ms(
+    const struct row *r, const struct moment *now, int64_t seen_ms);
 
 /* How long ago it was put, by columns created_ms, boot and mono_ms of the
  * current row of s, from `col` on.  Never negative. */

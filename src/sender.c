@@ -103,6 +103,9 @@ int postbag__sender_load(struct sender *s)
     int64_t acked = 0;
     int err = postbag__outbox_load(s->outbox, s->lanes);
 
+    if (err == POSTBAG_OK)
+        err = postbag__ttl_load(s->ttl, &s->seen);
+    s->is_seen_unsaved = 0;
     s->unsaved_us = 0;
     if (err != POSTBAG_OK)
         return err;

@@ -90,7 +90,10 @@ struct sender {
 
     struct chooser chooser;              /* whose turn it is */
     struct bucket pace_rows, pace_bytes; /* of bulk, or of all */
-    int64_t sweep_us;   /* something may be too old then; INT64_MAX: nothing */
+    int64_t sweep_us; /* something may be too old then; INT64_MAX: nothing */
+    struct sightings seen;
+    int is_seen_unsaved;
+    int64_t see_us;     /* the next mark not before */
     int64_t swept;      /* held rows up to here were looked at, 0: all were */
     int64_t paced_us;   /* a row waits for them until then; INT64_MAX: none */
     int is_held_back;   /* a held row that is due found no room */

@@ -13,6 +13,7 @@ enum {
     MOST_ROWS = 256, /* of a lane, in one step */
     MOST_HELD = 64,
     SOON_US = 1000 * 1000,
+    SEE_US = 5 * 1000 * 1000, /* a mark for what came since the last */
     /* the wall clock may be set meanwhile */
     LATEST_US = 60 * 1000 * 1000
 };
@@ -32,7 +33,8 @@ int64_t postbag__sender_over_in_ms(
 {
     struct moment now = postbag__sender_moment(s, now_us);
 
-    return postbag__row_over_in_ms(row, &now);
+    return postbag__row_over_in_ms(
+        row, &now, postbag__sightings_age_ms(&s->seen, row->seq, &now));
 }
 
 /* ---- when ---- */
@@ -181,7 +183,10 @@ static int drop_held(struct sender *s, const int64_t over[], int count)
         err = postbag__lease_commit(s->lease);
     else
         postbag__lease_rollback(s->lease);
-    return err == POSTBAG_OK ? postbag__sender_look(s) : err;
+    if (err != POSTBAG_OK)
+        return err;
+    s->newly_over += (uint32_t)count;
+    return postbag__sender_look(s);
 }
 
 static int sweep_held(struct sender *s, int64_t now_us)
@@ -196,7 +201,70 @@ static int sweep_held(struct sender *s, int64_t now_us)
     return err == POSTBAG_OK && count > 0 ? drop_held(s, over, count) : err;
 }
 
-/* ---- both ---- */
+/* ---- what does not know its age ---- */
+
+/* Every row up to here is settled, and none is held. */
+static int64_t done_upto(const struct sender *s)
+{
+    int64_t upto = INT64_MAX;
+
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (s->lanes[i].acked < upto)
+            upto = s->lanes[i].acked;
+    return s->held_stats.live == 0 ? upto : 0;
+}
+
+static int save_seen(struct sender *s)
+{
+    int err = postbag__lease_begin(s->lease, DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__ttl_save(s->ttl, &s->seen);
+    if (err == POSTBAG_OK)
+        err = postbag__lease_commit(s->lease);
+    else
+        postbag__lease_rollback(s->lease);
+    if (err == POSTBAG_OK)
+        s->is_seen_unsaved = 0;
+    return err;
+}
+
+static void see(struct sender *s, int64_t newest, int64_t now_us)
+{
+    struct moment now = postbag__sender_moment(s, now_us);
+    int is_new = newest > postbag__sightings_newest(&s->seen, &now);
+
+    s->is_seen_unsaved |= postbag__sightings_put_right(&s->seen, &now);
+    if (is_new && now_us >= s->see_us) {
+        postbag__sightings_add(&s->seen, newest, &now);
+        s->see_us = now_us + SEE_US;
+        s->is_seen_unsaved = 1;
+    } else if (is_new) {
+        look_again_in(s, now_us, (s->see_us - now_us) / 1000 + 1);
+    }
+    if (s->is_seen_unsaved)
+        look_again_in(s, now_us, SOON_US / 1000);
+}
+
+/* What is sent at once needs no mark: one is written when it has waited. */
+static int note_seen(struct sender *s, int64_t now_us)
+{
+    int64_t upto = done_upto(s);
+    int64_t newest = 0;
+    int err = postbag__ttl_unstamped(s->ttl, &newest);
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__sightings_forget(&s->seen, upto);
+    if (s->is_seen_unsaved && s->seen.count > 0)
+        err = save_seen(s);
+    if (err == POSTBAG_OK && newest > upto)
+        see(s, newest, now_us);
+    return err;
+}
+
+/* ---- all ---- */
 
 int postbag__sender_sweep(struct sender *s, int64_t now_us)
 {
@@ -206,6 +274,7 @@ int postbag__sender_sweep(struct sender *s, int64_t now_us)
     if (now_us < due_us)
         return POSTBAG_OK;
     s->sweep_us = INT64_MAX;
+    err = note_seen(s, now_us);
     for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
         err = sweep_lane(s, i, now_us);
     if (err == POSTBAG_OK)

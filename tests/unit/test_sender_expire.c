@@ -383,6 +383,7 @@ static void test_expire_offline_held_rows_go_and_free_their_key(void **state)
         "a3|retry");
     assert_string_equal(lost(b), "1|2|2|8|ttl");
     assert_string_equal(cursor(b), "3|3|0|2");
+    assert_has(r->log, "their ttl_ms was over: 2");
 }
 
 static void test_expire_held_row_in_flight_is_not_dropped(void **state)

@@ -112,6 +112,56 @@ static void test_ttl_held_rows_that_wait_come_in_order(void **state)
     assert_int_equal(postbag__ttl_held(&w->ttl, 5, &found), 0);
 }
 
+static void test_ttl_newest_unstamped_row_may_not_know_its_age(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        const char *values; /* ttl_ms, created_ms, boot, mono_ms */
+        int64_t newest;
+    } all[] = {
+        {"NULL, 1800000000000, NULL, NULL", 0},
+        {"5, 1800000000000, zeroblob(16), 1", 0},
+        {"5, 1800000000000, NULL, NULL", 3},
+        {"NULL, 5, zeroblob(16), 1", 3},
+        {"5, 1704067199999, zeroblob(16), 1", 5},
+        {"5, 1704067200000, zeroblob(16), 1", 5},
+    };
+    int64_t newest;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        sql_run(w->t.app,
+            "INSERT INTO outbox(topic, payload, ttl_ms, created_ms, boot,"
+            " mono_ms) VALUES ('t', '', %s)",
+            all[i].values);
+        assert_ok(postbag__ttl_unstamped(&w->ttl, &newest));
+        assert_int_equal(newest, all[i].newest);
+    }
+}
+
+static void test_ttl_what_was_seen_is_read_as_it_was_saved(void **state)
+{
+    struct world *w = *state;
+    static struct sightings seen, found;
+    struct moment at = {.boot = {1, 2}, .mono_ms = 3, .wall_ms = 4};
+
+    postbag__sightings_add(&seen, 10, &at);
+    at.mono_ms = 5;
+    postbag__sightings_add(&seen, 20, &at);
+    sql_run(w->t.app, "INSERT INTO outbox_seen VALUES"
+                      " ('main', 7, 1, zeroblob(16), 1, 1),"
+                      " ('other', 0, 1, zeroblob(16), 1, 1)");
+    assert_ok(postbag__ttl_save(&w->ttl, &seen));
+    assert_ok(postbag__ttl_load(&w->ttl, &found));
+    assert_int_equal(found.count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(found.list[i].seq, seen.list[i].seq);
+        assert_int_equal(found.list[i].at.mono_ms, seen.list[i].at.mono_ms);
+        assert_int_equal(found.list[i].at.wall_ms, 4);
+        assert_memory_equal(found.list[i].at.boot, at.boot, 16);
+    }
+    assert_int_equal(sql_get(w->t.app, "SELECT count(*) FROM outbox_seen"), 3);
+}
+
 static void test_ttl_queries_are_seeks(void **state)
 {
     struct world *w = *state;
@@ -122,6 +172,12 @@ static void test_ttl_queries_are_seeks(void **state)
             " AND seq > 1 AND ttl_ms IS NOT NULL AND state <> 'dead'"
             " ORDER BY seq LIMIT 1"),
         "outbox_held_ttl (dest=? AND seq>?)"));
+    assert_non_null(
+        strstr(sql_text(w->t.app,
+                   "EXPLAIN QUERY PLAN SELECT max(seq) FROM outbox"
+                   " INDEXED BY outbox_unstamped WHERE ttl_ms IS NOT NULL AND "
+                   "(mono_ms IS NULL OR created_ms < 1704067200000)"),
+            "SEARCH outbox USING INDEX outbox_unstamped"));
 }
 
 #define TEST_IN(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -132,6 +188,8 @@ int main(void)
         TEST_IN(test_ttl_rows_ahead_come_in_order_of_their_lane),
         TEST_IN(test_ttl_row_ahead_says_what_its_age_is_told_by),
         TEST_IN(test_ttl_held_rows_that_wait_come_in_order),
+        TEST_IN(test_ttl_newest_unstamped_row_may_not_know_its_age),
+        TEST_IN(test_ttl_what_was_seen_is_read_as_it_was_saved),
         TEST_IN(test_ttl_queries_are_seeks),
     };
 
