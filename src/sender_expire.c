@@ -71,7 +71,9 @@ static int find_last(struct sender *s, int i, int64_t now_us, int64_t *last)
 
     *last = 0;
     postbag__ttl_ahead(s->ttl, i, s->lanes[i].acked, MOST_ROWS);
-    while ((err = postbag__ttl_ahead_next(s->ttl, i, &found)) == 1) {
+    /* what came since the last look is planned by the next one */
+    while ((err = postbag__ttl_ahead_next(s->ttl, i, &found)) == 1 &&
+           found.row.seq <= s->newest) {
         if (found.is_ours)
             left_ms = postbag__sender_over_in_ms(s, &found.row, now_us);
         if (left_ms > 0)

@@ -283,6 +283,24 @@ static void test_expire_offline_row_is_kept_until_its_time(void **state)
     assert_string_equal(lost(b), "1|1|1|3|ttl");
 }
 
+/* The engine does not spin for what it has not noticed yet. */
+static void test_expire_offline_unnoticed_row_waits_for_the_next_look(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.poll_ms = 30000;
+    r = up_in_the_dark(b);
+    put(b, "a", "", 500);
+    put(b, "b", "", 3000);
+    relay_run_ms(r, 2000);
+    put(b, "c", "", 500);
+    relay_idle_ms(r, 5000);
+    relay_run_ms(r, 5000);
+    assert_string_equal(lost(b), "1|3|3|9|ttl");
+}
+
 static void test_expire_offline_rows_of_others_are_passed(void **state)
 {
     struct bench *b = *state;
@@ -444,21 +462,6 @@ static void test_expire_many_held_rows_go_in_turn(void **state)
     assert_string_equal(lost(b), "101|150|50|150|ttl");
 }
 
-static void test_expire_plain_sql_row_is_sent(void **state)
-{
-    struct bench *b = *state;
-    struct relay *r;
-
-    sql_run(b->w.t.app,
-        "INSERT INTO outbox(topic, payload, ttl_ms, created_ms)"
-        " VALUES ('a', 'xy', 1, %lld)",
-        (long long)b->w.sim.wall_ms);
-    wait_ms(b, 60000);
-    r = bench_up(b);
-    relay_run_ms(r, 1000);
-    assert_string_equal(fake_topics(r->out, 0), "a");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -474,6 +477,7 @@ int main(void)
         BENCH(test_expire_offline_many_rows_go_in_few_transactions),
         BENCH(test_expire_offline_row_behind_one_that_lives_waits),
         BENCH(test_expire_offline_row_is_kept_until_its_time),
+        BENCH(test_expire_offline_unnoticed_row_waits_for_the_next_look),
         BENCH(test_expire_offline_rows_of_others_are_passed),
         BENCH(test_expire_offline_urgent_rows_go_in_their_lane),
         BENCH(test_expire_offline_row_is_reserved_before_it_goes),
@@ -482,7 +486,6 @@ int main(void)
         BENCH(test_expire_held_row_in_flight_is_not_dropped),
         BENCH(test_expire_held_row_waits_for_the_cursor),
         BENCH(test_expire_many_held_rows_go_in_turn),
-        BENCH(test_expire_plain_sql_row_is_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
