@@ -100,6 +100,7 @@ static const char *const removal[] = {
     "DELETE FROM outbox_acks WHERE dest = ?1",
     "DELETE FROM outbox_late WHERE dest = ?1",
     "DELETE FROM outbox_lost WHERE dest = ?1",
+    "DELETE FROM outbox_seen WHERE dest = ?1",
     "DELETE FROM outbox_dest WHERE name = ?1",
 };
 

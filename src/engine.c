@@ -260,8 +260,10 @@ static int serve(struct engine *e, int64_t now_us)
     step_inbound(e, now_us);
     if (err == POSTBAG_EFENCED)
         return err;
-    if (!e->is_draining)
+    if (!e->is_draining) {
+        err = worse(err, postbag__sender_sweep(&e->sender, now_us));
         err = worse(err, postbag__sender_fill(&e->sender, now_us));
+    }
     err = worse(err, postbag__sender_save(&e->sender, now_us, e->is_draining));
     postbag__housekeeper_note_settled(
         &e->housekeeper, postbag__sender_take_settled(&e->sender));

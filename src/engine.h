@@ -32,6 +32,7 @@ struct engine {
     struct held_store held;
     struct trial_store trials;
     struct coalesce_store coalesce;
+    struct ttl_store ttl;
     struct envelope envelope;
     struct lease lease;
     struct sender sender;

@@ -269,6 +269,8 @@ static int open_stores(struct engine *e)
     if (err == POSTBAG_OK)
         err = postbag__coalesce_open(&e->coalesce, &e->db, c->dest);
     if (err == POSTBAG_OK)
+        err = postbag__ttl_open(&e->ttl, &e->db, c->dest);
+    if (err == POSTBAG_OK)
         err = postbag__envelope_open(&e->envelope, &e->db, kind, c->source);
     return err;
 }
@@ -289,6 +291,7 @@ static int open_sender(struct engine *e)
         .held = &e->held,
         .trials = &e->trials,
         .coalesce = &e->coalesce,
+        .ttl = &e->ttl,
         .envelope = &e->envelope,
         .options =
             {
@@ -431,6 +434,7 @@ void postbag__engine_close(struct engine *e)
     postbag__envelope_close(&e->envelope);
     postbag__trial_store_close(&e->trials);
     postbag__coalesce_close(&e->coalesce);
+    postbag__ttl_close(&e->ttl);
     postbag__held_close(&e->held);
     postbag__lost_close(&e->lost);
     postbag__outbox_close(&e->outbox);

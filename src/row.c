@@ -37,6 +37,14 @@ static void read_boot(struct stmt *s, int col, uint8_t out[16])
         memcpy(out, bytes, 16);
 }
 
+void postbag__row_read_age(struct stmt *s, int first, struct row *out)
+{
+    out->ttl_ms = postbag__col_i64(s, first);
+    out->created_ms = postbag__col_i64(s, first + 1);
+    read_boot(s, first + 2, out->boot);
+    out->mono_ms = postbag__col_i64(s, first + 3);
+}
+
 int postbag__row_read(
     struct stmt *s, int first, struct arena *arena, struct row *out)
 {
@@ -61,10 +69,7 @@ int postbag__row_read(
     headers = add_column(s, first + 7, arena, NULL);
     out->priority = (int)postbag__col_i64(s, first + 8);
     out->retain = postbag__col_i64(s, first + 9) != 0;
-    out->ttl_ms = postbag__col_i64(s, first + 10);
-    out->created_ms = postbag__col_i64(s, first + 11);
-    read_boot(s, first + 12, out->boot);
-    out->mono_ms = postbag__col_i64(s, first + 13);
+    postbag__row_read_age(s, first + 10, out);
     out->coalesces = !postbag__col_is_null(s, first + 14);
     if (arena->err != POSTBAG_OK)
         return arena->err;
@@ -105,9 +110,20 @@ int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now)
     return age < r->ttl_ms ? r->ttl_ms - age : 0;
 }
 
-int postbag__row_is_over(const struct row *r, const struct moment *now)
+/* Does age_ms know it? */
+static int has_age(const struct row *r, const struct moment *now)
 {
-    return r->mono_ms > 0 && postbag__row_ttl_left_ms(r, now) == 0;
+    return r->mono_ms > 0 &&
+           (memcmp(r->boot, now->boot, sizeof(r->boot)) == 0 ||
+               r->created_ms >= POSTBAG__CLOCK_IS_SET_MS);
+}
+
+int64_t postbag__row_over_in_ms(
+    const struct row *r, const struct moment *now, int64_t seen_ms)
+{
+    if (r->ttl_ms <= 0 || has_age(r, now))
+        return postbag__row_ttl_left_ms(r, now);
+    return seen_ms < r->ttl_ms ? r->ttl_ms - seen_ms : 0;
 }
 
 int64_t postbag__row_age_ms(struct stmt *s, int col, const struct moment *now)

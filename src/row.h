@@ -32,6 +32,9 @@ struct row {
 POSTBAG_CHECK int postbag__row_read(
     struct stmt *s, int first, struct arena *arena, struct row *out);
 
+/* Columns ttl_ms, created_ms, boot and mono_ms, from `first` on. */
+void postbag__row_read_age(struct stmt *s, int first, struct row *out);
+
 /* The wall clock when the row was put, as well as it is known now; 0: it is
  * not. */
 int64_t postbag__row_put_ms(const struct row *r, const struct moment *now);
@@ -45,10 +48,13 @@ int64_t postbag__row_put_ms(const struct row *r, const struct moment *now);
 int64_t postbag__row_ttl_left_ms(const struct row *r, const struct moment *now);
 
 /*
- * Is its time over beyond doubt?  A row without a stamp of CLOCK_BOOTTIME (put
- * by plain SQL) is never: its wall clock may have been set since.
+ * The same, beyond doubt: when it may be dropped.  A row without a stamp of
+ * CLOCK_BOOTTIME (put by plain SQL: its clock may have been set since), or of
+ * another boot and from before the clock was set, is as old as the relay has
+ * seen it, seen_ms.
  */
-int postbag__row_is_over(const struct row *r, const struct moment *now);
+int64_t postbag__row_over_in_ms(
+    const struct row *r, const struct moment *now, int64_t seen_ms);
 
 /* How long ago it was put, by columns created_ms, boot and mono_ms of the
  * current row of s, from `col` on.  Never negative. */

@@ -13,6 +13,7 @@
 #include "error.h"
 #include "message.h"
 #include "schema_held.h"
+#include "ttl_store.h"
 
 static const char *const outbox_tables[] = {
     "CREATE TABLE outbox_meta("
@@ -239,6 +240,8 @@ static int create_v1(struct db *db)
     if (err == POSTBAG_OK)
         err = postbag__coalesce_create(db);
     if (err == POSTBAG_OK)
+        err = postbag__ttl_create(db);
+    if (err == POSTBAG_OK)
         err = write_check_trigger(db, POSTBAG__MAX_PAYLOAD_DEFAULT);
     if (err == POSTBAG_OK)
         err = postbag__schema_create_inbox(db);
@@ -277,7 +280,8 @@ static int check_names_free(struct db *db)
     int err = postbag__query_i64(db,
         "SELECT count(*) FROM main.sqlite_schema WHERE name IN ('outbox',"
         " 'outbox_dest', 'outbox_cursor', 'outbox_held', 'outbox_acks',"
-        " 'outbox_late', 'outbox_lost', 'outbox_sum', 'outbox_status', 'inbox',"
+        " 'outbox_late', 'outbox_lost', 'outbox_seen', 'outbox_sum',"
+        " 'outbox_status', 'inbox',"
         " 'inbox_key')",
         &n);
 

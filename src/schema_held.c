@@ -52,6 +52,8 @@ static const char *const statements[] = {
     " state) WHERE key IS NOT NULL AND state <> 'dead'",
     "CREATE INDEX outbox_held_dead ON outbox_held(dest, seq)"
     " WHERE state = 'dead'",
+    "CREATE INDEX outbox_held_ttl ON outbox_held(dest, seq)"
+    " WHERE ttl_ms IS NOT NULL AND state <> 'dead'",
     "CREATE INDEX outbox_held_deaths ON outbox_held(dest, deaths)"
     " WHERE deaths > 0",
     "CREATE INDEX outbox_held_revive ON outbox_held(dest, due_ms)"

@@ -88,6 +88,7 @@ int postbag__sender_look(struct sender *s)
         err = postbag__held_stats(s->held, &s->held_stats);
     if (err == POSTBAG_OK)
         watch_bound(s);
+    postbag__sender_plan_sweep(s);
     s->revive_ms = INT64_MAX;
     if (err == POSTBAG_OK && s->options.dead_requeue_s != 0)
         err = postbag__held_next_revival(s->held, &s->revive_ms);
@@ -102,6 +103,9 @@ int postbag__sender_load(struct sender *s)
     int64_t acked = 0;
     int err = postbag__outbox_load(s->outbox, s->lanes);
 
+    if (err == POSTBAG_OK)
+        err = postbag__ttl_load(s->ttl, &s->seen);
+    s->is_seen_unsaved = 0;
     s->unsaved_us = 0;
     if (err != POSTBAG_OK)
         return err;
@@ -119,6 +123,7 @@ int postbag__sender_load(struct sender *s)
         if (s->lanes[i].begun > s->newest)
             s->lanes[i].begun = s->newest;
     s->is_idle = 1;
+    s->sweep_us = 0;
     return postbag__sender_begin_trial(s);
 }
 
@@ -188,13 +193,14 @@ static int64_t unsaved_rows(const struct sender *s)
 }
 
 /* Rows may be sent up to here: two windows ahead, so that the next save comes
- * before the reservation is used up. */
+ * before the reservation is used up.  While nothing is sent, no further than
+ * rows are dropped. */
 static int64_t reservation(
     const struct sender *s, const struct lane *l, int64_t wanted)
 {
     int64_t from = wanted > l->acked ? wanted : l->acked;
 
-    return from + 2 * (int64_t)s->options.window;
+    return s->is_idle ? from : from + 2 * (int64_t)s->options.window;
 }
 
 static int note_time(struct sender *s, int i)
@@ -265,6 +271,7 @@ static void note_all_saved(struct sender *s, int wanted_lane, int64_t wanted)
     }
     postbag__trial_saved(&s->trial);
     s->unsaved_us = 0;
+    postbag__sender_plan_sweep(s);
 }
 
 /* A mark, and during a trial an answer, must outlive what may come next. */
@@ -459,10 +466,11 @@ static int64_t later(int64_t a, int64_t b)
 int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us)
 {
     int64_t not_before = later(s->retry_us, s->pause_us);
-    int64_t at = INT64_MAX;
+    int64_t at = s->sweep_us;
 
     if (s->unsaved_us != 0)
-        at = s->unsaved_us + (int64_t)s->options.ack_delay_ms * 1000;
+        at = earlier(
+            at, s->unsaved_us + (int64_t)s->options.ack_delay_ms * 1000);
     if (s->link->state != LINK_UP || s->link->is_leaving)
         return at;
     if (not_before > now_us)

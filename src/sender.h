@@ -29,6 +29,7 @@
 #include "profile.h"
 #include "suspicion.h"
 #include "trial_store.h"
+#include "ttl_store.h"
 #include "window.h"
 
 struct sender_options {
@@ -53,6 +54,7 @@ struct sender {
     struct held_store *held;
     struct trial_store *trials;
     struct coalesce_store *coalesce;
+    struct ttl_store *ttl;
     struct envelope *envelope;
     struct sender_options options;
     uint8_t boot[16];
@@ -88,6 +90,11 @@ struct sender {
 
     struct chooser chooser;              /* whose turn it is */
     struct bucket pace_rows, pace_bytes; /* of bulk, or of all */
+    int64_t sweep_us; /* something may be too old then; INT64_MAX: nothing */
+    struct sightings seen;
+    int is_seen_unsaved;
+    int64_t see_us;     /* the next mark not before */
+    int64_t swept;      /* held rows up to here were looked at, 0: all were */
     int64_t paced_us;   /* a row waits for them until then; INT64_MAX: none */
     int is_held_back;   /* a held row that is due found no room */
     unsigned held_last; /* bit i: what lane i sent last was a held row */
@@ -118,6 +125,11 @@ POSTBAG_CHECK int postbag__sender_settle(
     struct sender *s, const struct settled *letter, int64_t now_us);
 /* Send what the window allows. */
 POSTBAG_CHECK int postbag__sender_fill(struct sender *s, int64_t now_us);
+/* Drop what became too old, whether the link is up or not: at the head of each
+ * lane, and what is held. */
+POSTBAG_CHECK int postbag__sender_sweep(struct sender *s, int64_t now_us);
+/* Rows came, or left: sweep soon. */
+void postbag__sender_plan_sweep(struct sender *s);
 /* Save the cursors if they are due, or at once if force. */
 POSTBAG_CHECK int postbag__sender_save(
     struct sender *s, int64_t now_us, int force);
@@ -185,10 +197,16 @@ const struct due *postbag__sender_comes_back(
     const struct sender *s, int is_mendable, struct due *out);
 POSTBAG_CHECK int postbag__sender_revive(struct sender *s, int64_t now_us);
 
+/* What the clocks say; in how many ms a row's ttl_ms is over, 0: it is. */
+struct moment postbag__sender_moment(const struct sender *s, int64_t now_us);
+int64_t postbag__sender_over_in_ms(
+    const struct sender *s, const struct row *row, int64_t now_us);
 /* A row of the log whose time is over: settle it, unless older ones are not
  * yet settled; then it waits for them, unsent. */
 POSTBAG_CHECK int postbag__sender_expire(
     struct sender *s, int lane, struct entry *e);
+/* Look ahead in a lane as far as its ring has room. */
+POSTBAG_CHECK int postbag__sender_scan(struct sender *s, int lane);
 /* Drop a held row that is not in flight; reason as in outbox_lost. */
 POSTBAG_CHECK int postbag__sender_drop_held(
     struct sender *s, const struct row *row, const char *reason);

@@ -66,7 +66,7 @@ static int reserve_passed(struct sender *s, int i, int64_t seq)
     return postbag__sender_reserve(s, i, seq);
 }
 
-static int scan_lane(struct sender *s, int i)
+int postbag__sender_scan(struct sender *s, int i)
 {
     struct lane *l = &s->lanes[i];
     uint32_t limit = l->size - l->count;
@@ -232,7 +232,7 @@ static void begin(struct sender *s, struct round *r)
 {
     r->was_held_time = s->held_due_ms <= r->now_us / 1000 || s->is_held_back;
     for (int i = 0; i < POSTBAG__LANES; i++) {
-        note_error(r, scan_lane(s, i));
+        note_error(r, postbag__sender_scan(s, i));
         r->passes[i].has_held = r->was_held_time;
     }
 }

@@ -99,29 +99,11 @@ static int make_durable(struct sender *s, int64_t seq)
     return err;
 }
 
-static struct moment moment_of(const struct sender *s, const struct turn *t)
-{
-    const struct postbag_port *port = s->shared->port;
-    struct moment now = {
-        .wall_ms = port->wall_ms(port->ctx), .mono_ms = t->now_us / 1000};
-
-    memcpy(now.boot, s->boot, sizeof(now.boot));
-    return now;
-}
-
-static int is_over(
-    const struct sender *s, const struct turn *t, const struct row *row)
-{
-    struct moment now = moment_of(s, t);
-
-    return postbag__row_is_over(row, &now);
-}
-
 /* EINVAL: this row can never be sent, db->fault says why. */
 static int build(struct sender *s, const struct turn *t, const struct row *row,
     struct postbag_frame *frame)
 {
-    struct moment now = moment_of(s, t);
+    struct moment now = postbag__sender_moment(s, t->now_us);
 
     return postbag__envelope_build(
         s->envelope, row, s->link->info.mqtt_version, &now, frame);
@@ -217,7 +199,7 @@ static int send_fetched(struct sender *s, const struct turn *t, struct entry *e,
 {
     int err;
 
-    if (is_over(s, t, row)) {
+    if (postbag__sender_over_in_ms(s, row, t->now_us) == 0) {
         err = postbag__sender_expire(s, t->lane, e);
         if (err != POSTBAG_OK)
             return err;
@@ -353,7 +335,7 @@ int postbag__sender_send_held(
     if (postbag__window_has_held(&s->window, row->seq) ||
         row->seq > s->lanes[t->lane].saved)
         return FATE_GO_ON;
-    if (is_over(s, t, row)) {
+    if (postbag__sender_over_in_ms(s, row, t->now_us) == 0) {
         err = postbag__sender_drop_held(s, row, "ttl");
         s->newly_over += err == POSTBAG_OK;
         return err == POSTBAG_OK ? FATE_GONE : err;

@@ -105,9 +105,12 @@ struct postbag_message {
        is never one in flight, and what leaves last is the newest.  NULL: no
        message replaces this one, nor this one another. */
     const char *coalesce;
-    /* how long it is of use; 0: for ever.  What is left leaves as MQTT 5's
-       Message Expiry Interval, at least 1 s; what outlives it here is dropped
-       when its turn comes, and outbox_lost says so */
+    /* how long it is of use, in ms since the put; 0: for ever.  What is left
+       leaves as MQTT 5's Message Expiry Interval, at least 1 s; what outlives
+       it here is dropped when its turn comes, or while the broker is away as
+       soon as all before it in its lane are settled or dropped, and outbox_lost
+       says so.  By the time since boot; over a power-off by the wall clock, if
+       that was set at the put and is now */
     int64_t ttl_ms;
     /* 0 bulk, 1..3 urgent, the highest first; who waits below has a share
        (option lane_share) */

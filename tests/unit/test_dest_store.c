@@ -255,7 +255,9 @@ static void test_dest_removed_leaves_nothing_behind(void **state)
         " ('main', 0, 1, 1, NULL, NULL);"
         "INSERT INTO outbox_late VALUES ('cloud', 0, 1, 1, 2);"
         "INSERT INTO outbox_lost VALUES ('cloud', 1, 1, 1, 1, 'ttl', 1),"
-        " ('main', 1, 1, 1, 1, 'ttl', 1)");
+        " ('main', 1, 1, 1, 1, 'ttl', 1);"
+        "INSERT INTO outbox_seen VALUES ('cloud', 0, 1, zeroblob(16), 1, 1),"
+        " ('main', 0, 1, zeroblob(16), 1, 1)");
     assert_ok(postbag__dest_remove(&w->db, "cloud"));
     assert_int_equal(
         sql_get(w->t.app,
@@ -264,12 +266,14 @@ static void test_dest_removed_leaves_nothing_behind(void **state)
             " + (SELECT count(*) FROM outbox_held)"
             " + (SELECT count(*) FROM outbox_late)"
             " + (SELECT count(*) FROM outbox_acks WHERE dest <> 'main')"
-            " + (SELECT count(*) FROM outbox_lost WHERE dest <> 'main')"),
+            " + (SELECT count(*) FROM outbox_lost WHERE dest <> 'main')"
+            " + (SELECT count(*) FROM outbox_seen WHERE dest <> 'main')"),
         0);
     assert_string_equal(
         sql_text(w->t.app, "SELECT count(*) FROM outbox_acks"
-                           " UNION ALL SELECT count(*) FROM outbox_lost"),
-        "1 1");
+                           " UNION ALL SELECT count(*) FROM outbox_lost"
+                           " UNION ALL SELECT count(*) FROM outbox_seen"),
+        "1 1 1");
     sql_run(w->t.app,
         "INSERT INTO outbox(topic, payload) VALUES ('1/2/3/4/5/6/7/8/9', '')");
     sql_fails(w->t.app, "postbag: unknown destination",

@@ -237,6 +237,36 @@ static void test_row_ttl_half_a_stamp_is_none(void **state)
     assert_int_equal(postbag__row_ttl_left_ms(&row, &now), 9000);
 }
 
+static void test_row_is_over_by_what_is_sure(void **state)
+{
+    static const struct {
+        int64_t created_ms, mono_ms, seen_ms, over_in_ms;
+        uint8_t boot;
+    } all[] = {
+        {PUT_MS, 60000, 0, 7000, 1},    /* this boot */
+        {5, 60000, 9999, 7000, 1},      /* likewise */
+        {PUT_MS, 60000, 9999, 6000, 2}, /* another, and the clock was set */
+        {5, 60000, 2000, 8000, 2},      /* ... was not */
+        {5, 60000, 10000, 0, 2},
+        {PUT_MS, 0, 0, 10000, 0}, /* plain SQL */
+        {PUT_MS, 0, 9999, 1, 0},
+        {PUT_MS, 0, 10000, 0, 1},
+    };
+    const struct moment now = {
+        .wall_ms = PUT_MS + 4000, .mono_ms = 63000, .boot = {1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        const struct row row = {.ttl_ms = 10000,
+            .created_ms = all[i].created_ms,
+            .mono_ms = all[i].mono_ms,
+            .boot = {all[i].boot}};
+
+        assert_int_equal(postbag__row_over_in_ms(&row, &now, all[i].seen_ms),
+            all[i].over_in_ms);
+    }
+}
+
 static void test_row_without_a_ttl_never_ends(void **state)
 {
     const struct row row = {.created_ms = PUT_MS};
@@ -244,6 +274,7 @@ static void test_row_without_a_ttl_never_ends(void **state)
 
     (void)state;
     assert_int_equal(postbag__row_ttl_left_ms(&row, &now), INT64_MAX);
+    assert_int_equal(postbag__row_over_in_ms(&row, &now, 9), INT64_MAX);
 }
 
 int main(void)
@@ -261,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_row_ttl_counts_by_the_wall_where_boots_differ),
         cmocka_unit_test(test_row_ttl_is_whole_where_no_clock_knows_the_age),
         cmocka_unit_test(test_row_ttl_half_a_stamp_is_none),
+        cmocka_unit_test(test_row_is_over_by_what_is_sure),
         cmocka_unit_test(test_row_without_a_ttl_never_ends),
     };
 
