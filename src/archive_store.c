@@ -7,6 +7,7 @@
 #include "archive_store.h"
 
 #include "list_store.h"
+#include "schema.h"
 
 /* Where the archive of a destination ends, and the rows of the log: lowest,
  * and up to which all is settled. */

@@ -10,6 +10,7 @@
 
 #include "requeue_store.h"
 #include "row.h"
+#include "schema.h"
 
 /* What the destination has settled, was not dropped and is not held. */
 #define IS_WANTED \

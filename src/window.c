@@ -40,7 +40,6 @@ struct slot *postbag__window_take(struct window *w, uint32_t *token_out)
         if (slot->used)
             continue;
         slot->used = 1;
-        slot->is_answered = 0;
         slot->nth = ++w->sends;
         slot->is_answered = 0;
         slot->generation = w->generation;

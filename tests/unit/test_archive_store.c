@@ -31,7 +31,9 @@ static int set_up(void **state)
         "  topic, payload, priority, retain, created_ms)"
         " SELECT 'main', seq, 'dead', 'why', 1, 2, id, topic, payload,"
         "  priority, retain, created_ms FROM outbox WHERE seq = 2;"
-        "INSERT INTO outbox_lost VALUES ('main', 4, 4, 1, 2, 'ttl', 1);"
+        "INSERT INTO outbox_lost VALUES ('main', 4, 4, 1, 2, 'ttl', 1),"
+        /* the one entry for all coalesced rows names none that is stored */
+        " ('main', 1, 9, 2, 4, 'coalesced', 1);"
         "UPDATE outbox_cursor SET acked = 8, sent_hi = 9 WHERE lane = 0");
     *state = &w;
     return 0;

@@ -87,6 +87,21 @@ static const char *replayed(struct table *w)
                               " WHERE replay = 1 ORDER BY seq");
 }
 
+/* The one entry for all coalesced rows names none that is stored. */
+static void test_replay_amid_coalesced_rows_takes_the_others(void **state)
+{
+    struct table *w = *state;
+    const struct postbag_replay all = {.from_seq = 1};
+
+    sql_run(w->t.app,
+        "DELETE FROM outbox WHERE seq = 8;"
+        "INSERT INTO outbox_lost VALUES ('main', 1, 8, 1, 3, 'coalesced', 1);"
+        "UPDATE outbox_cursor SET delivered = delivered - 1,"
+        " dropped = dropped + 1, settled_bytes = settled_bytes - 3"
+        " WHERE lane = 0");
+    assert_int_equal(replay(w, &all), 4);
+}
+
 static void test_replay_takes_what_was_delivered(void **state)
 {
     const struct postbag_replay all = {.from_seq = 0};
@@ -269,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_IN(test_replay_takes_what_was_delivered),
+        TEST_IN(test_replay_amid_coalesced_rows_takes_the_others),
         TEST_IN(test_replay_bounds_include_their_ends),
         TEST_IN(test_replay_goes_on_where_it_stopped),
         TEST_IN(test_replay_comes_before_later_rows_of_its_key),
