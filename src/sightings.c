@@ -45,7 +45,7 @@ static int64_t loss_of(
     if (i == 0)
         return 1000;
     oldest = age_of(s, i - 1, now);
-    return oldest > next ? (oldest - next) * 1000 / oldest : 0;
+    return oldest > 0 && oldest > next ? (oldest - next) * 1000 / oldest : 0;
 }
 
 static void thin_out(struct sightings *s, const struct moment *now)

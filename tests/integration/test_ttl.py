@@ -55,7 +55,7 @@ class Ttl(rig.Case):
 
     def test_what_is_too_old_makes_room_while_the_broker_is_away(self):
         self.gateway(f"tcp://127.0.0.1:{rig.free_port()}",
-                     f"max_rows={LIMIT}")
+                     f"max_rows={LIMIT + 1}")  # one is for urgent ones
         own = self.database()
         for _ in range(LIMIT):
             own.run("INSERT INTO outbox(topic, payload, ttl_ms)"

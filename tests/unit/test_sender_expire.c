@@ -213,7 +213,7 @@ static void test_expire_offline_rows_over_make_room(void **state)
     struct bench *b = *state;
     struct relay *r;
 
-    b->r.options.max_rows = 10;
+    b->r.options.max_rows = 11; /* ten of bulk */
     r = up_in_the_dark(b);
     for (int i = 0; i < 10; i++)
         put(b, "a", i % 2 ? "k" : "", 1000);
