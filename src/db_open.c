@@ -200,10 +200,8 @@ static int explain(
 static int give_up(
     struct db *db, const struct postbag_port *port, const char *path, int err)
 {
-    if (port != NULL) {
-        postbag__shm_forget(db);
+    if (port != NULL)
         err = explain(db, port, path, err);
-    }
     postbag__db_close(db);
     return err;
 }
@@ -245,8 +243,11 @@ int postbag__db_open(struct db *db, const char *path, enum db_open_mode mode,
 
 void postbag__db_close(struct db *db)
 {
-    if (db->owned && db->handle != NULL)
+    if (db->owned && db->handle != NULL) {
+        /* SQLite opens the WAL at the first read, which may not have come */
+        postbag__shm_forget(db);
         (void)sqlite3_close_v2(db->handle);
+    }
     db->handle = NULL;
 }
 
