@@ -337,15 +337,17 @@ class DiskFull(rig.Case):
 def need_mounts():
     """Skip the whole file where no file system can be mounted.  The mounts are
     seen by this process and its children alone, and end with them, however."""
-    if ctypes.CDLL(None).unshare(0x20000) == 0:  # CLONE_NEWNS
-        run("mount", "--make-rprivate", "/")
+    if ctypes.CDLL(None).unshare(0x20000) != 0:  # CLONE_NEWNS
+        print("skipped: not permitted: a mount namespace")
+        sys.exit(77)
     with tempfile.TemporaryDirectory(prefix="postbag-") as folder:
         try:
+            run("mount", "--make-rprivate", "/")  # fails in a chroot
             for kind in ("tmpfs", "ext4-1024"):
                 Volume(folder, kind).remove()
         except subprocess.CalledProcessError as error:
             why = error.stderr.decode().strip().split("\n")[0]
-            print(f"skipped: no file system can be mounted here: {why}")
+            print(f"skipped: not permitted: to mount a file system: {why}")
             sys.exit(77)
 
 
