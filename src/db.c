@@ -188,6 +188,15 @@ int postbag__exec(struct db *db, const char *sql)
         db, sqlite3_exec(db->handle, sql, NULL, NULL, NULL));
 }
 
+int postbag__exec_all(struct db *db, const char *const *sql, size_t count)
+{
+    int err = POSTBAG_OK;
+
+    for (size_t i = 0; i < count && err == POSTBAG_OK; i++)
+        err = postbag__exec(db, sql[i]);
+    return err;
+}
+
 int64_t postbag__changes(struct db *db)
 {
     return sqlite3_changes(db->handle);

@@ -123,6 +123,11 @@ int postbag__reset_all(struct db *db);
 POSTBAG_CHECK int postbag__query_i64(
     struct db *db, const char *sql, int64_t *out);
 POSTBAG_CHECK int postbag__exec(struct db *db, const char *sql);
+/* One after the other, up to the first that fails. */
+POSTBAG_CHECK int postbag__exec_all(
+    struct db *db, const char *const *sql, size_t count);
+#define POSTBAG__EXEC_ALL(db, list) \
+    postbag__exec_all(db, list, sizeof(list) / sizeof((list)[0]))
 int64_t postbag__changes(struct db *db);
 int64_t postbag__last_rowid(struct db *db);
 

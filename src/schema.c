@@ -208,17 +208,6 @@ static const char check_trigger[] =
     "  END;"
     " END";
 
-static int run_all(struct db *db, const char *const *sql, size_t count)
-{
-    int err = POSTBAG_OK;
-
-    for (size_t i = 0; i < count && err == POSTBAG_OK; i++)
-        err = postbag__exec(db, sql[i]);
-    return err;
-}
-
-#define RUN_ALL(db, list) run_all(db, list, sizeof(list) / sizeof(list[0]))
-
 static int write_check_trigger(struct db *db, uint32_t max_payload)
 {
     char sql[sizeof(check_trigger) + 16];
@@ -231,12 +220,12 @@ static int write_check_trigger(struct db *db, uint32_t max_payload)
 
 static int create_v1(struct db *db)
 {
-    int err = RUN_ALL(db, outbox_tables);
+    int err = POSTBAG__EXEC_ALL(db, outbox_tables);
 
     if (err == POSTBAG_OK)
         err = postbag__schema_create_held(db);
     if (err == POSTBAG_OK)
-        err = RUN_ALL(db, outbox_triggers);
+        err = POSTBAG__EXEC_ALL(db, outbox_triggers);
     if (err == POSTBAG_OK)
         err = postbag__coalesce_create(db);
     if (err == POSTBAG_OK)

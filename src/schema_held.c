@@ -72,10 +72,5 @@ static const char *const statements[] = {
 
 int postbag__schema_create_held(struct db *db)
 {
-    int err = POSTBAG_OK;
-
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++)
-        if (err == POSTBAG_OK)
-            err = postbag__exec(db, statements[i]);
-    return err;
+    return POSTBAG__EXEC_ALL(db, statements);
 }

@@ -26,10 +26,5 @@ static const char *const inbox_tables[] = {
 
 int postbag__schema_create_inbox(struct db *db)
 {
-    int err = POSTBAG_OK;
-
-    for (size_t i = 0; i < sizeof(inbox_tables) / sizeof(inbox_tables[0]); i++)
-        if (err == POSTBAG_OK)
-            err = postbag__exec(db, inbox_tables[i]);
-    return err;
+    return POSTBAG__EXEC_ALL(db, inbox_tables);
 }

@@ -37,6 +37,12 @@ int cli_find(const struct args *args);
 int cli_open(
     struct postbag_admin **out, const struct args *args, unsigned writable);
 
+struct json;
+
+/* What the application said of a message, and its state: members of the object
+ * that is open. */
+void cli_json_message(struct json *j, const struct postbag_row *row);
+
 /* The commands; each returns an exit code. */
 int cli_init(const struct args *args);
 int cli_put(const struct args *args);

@@ -38,17 +38,7 @@ static int archive_row(void *ctx, const struct postbag_row *row)
     json_number(&j, "seq", row->seq);
     json_text(&j, "id", id);
     json_text(&j, "dest", x->dest);
-    json_text(&j, "state", postbag_row_state_name(row->state));
-    json_text(&j, "topic", row->topic);
-    json_text(&j, "key", row->key);
-    json_maybe(&j, "key_version", row->key_version, row->key_version != 0);
-    json_number(&j, "priority", row->priority);
-    json_text(&j, "type", row->type);
-    json_text(&j, "content_type", row->content_type);
-    json_text(&j, "headers", row->headers);
-    json_bool(&j, "retain", row->retain != 0);
-    json_maybe(&j, "ttl_ms", row->ttl_ms, row->ttl_ms != 0);
-    json_time(&j, "created", row->created_ms);
+    cli_json_message(&j, row);
     json_time(&j, "published_at", row->published_ms);
     json_number(&j, "attempts", row->attempts);
     json_text(&j, "error", row->error);

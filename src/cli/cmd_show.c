@@ -49,6 +49,21 @@ static void payload_json(
     (void)fputc('"', stdout);
 }
 
+void cli_json_message(struct json *j, const struct postbag_row *row)
+{
+    json_text(j, "state", postbag_row_state_name(row->state));
+    json_text(j, "topic", row->topic);
+    json_text(j, "key", row->key);
+    json_maybe(j, "key_version", row->key_version, row->key_version != 0);
+    json_number(j, "priority", row->priority);
+    json_text(j, "type", row->type);
+    json_text(j, "content_type", row->content_type);
+    json_text(j, "headers", row->headers);
+    json_bool(j, "retain", row->retain != 0);
+    json_maybe(j, "ttl_ms", row->ttl_ms, row->ttl_ms != 0);
+    json_time(j, "created", row->created_ms);
+}
+
 static void show_json(const struct show *show, const struct postbag_row *row)
 {
     struct json j = {.to = stdout, .is_first = 1};
@@ -58,17 +73,7 @@ static void show_json(const struct show *show, const struct postbag_row *row)
     json_open(&j, NULL, '{');
     json_number(&j, "seq", row->seq);
     json_text(&j, "id", id);
-    json_text(&j, "state", postbag_row_state_name(row->state));
-    json_text(&j, "topic", row->topic);
-    json_text(&j, "key", row->key);
-    json_maybe(&j, "key_version", row->key_version, row->key_version != 0);
-    json_number(&j, "priority", row->priority);
-    json_text(&j, "type", row->type);
-    json_text(&j, "content_type", row->content_type);
-    json_text(&j, "headers", row->headers);
-    json_bool(&j, "retain", row->retain != 0);
-    json_maybe(&j, "ttl_ms", row->ttl_ms, row->ttl_ms != 0);
-    json_time(&j, "created", row->created_ms);
+    cli_json_message(&j, row);
     json_time(&j, "published", row->published_ms);
     json_time(&j, "dead", row->dead_ms);
     json_number(&j, "attempts", row->attempts);
