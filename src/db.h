@@ -148,10 +148,12 @@ POSTBAG_CHECK int postbag__checkpoint(
 /* TRUNCATE checkpoint: give the room of a WAL that is wholly copied back to the
  * file system.  EBUSY: somebody reads from it, or writes. */
 POSTBAG_CHECK int postbag__wal_truncate(struct db *db);
-/* Let the file have room for so many pages, in chunks, which the checkpoints of
- * this connection leave there. */
-POSTBAG_CHECK int postbag__db_grow(
-    struct db *db, int64_t pages, int64_t page_size);
+/* A checkpoint that makes the file larger needs room on the disk.  Were there
+ * none because the WAL has it all, neither could ever shrink or grow again.  So
+ * the file gets 256 KiB more than its pages need, in chunks of half as much,
+ * which the checkpoints of this connection leave there: what then still fits
+ * into the WAL has its place.  As far as there is room. */
+POSTBAG_CHECK int postbag__db_grow_ahead(struct db *db);
 /* Frames of the WAL's present round, committed or being written; 0 without a
  * WAL.  An estimate: it is read beside running writers. */
 POSTBAG_CHECK int postbag__wal_frames(struct db *db, int64_t *out);

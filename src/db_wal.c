@@ -9,7 +9,7 @@
 #include <sqlite3.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 128 * 1024 };
+enum { CHUNK_BYTES = 128 * 1024, AHEAD_BYTES = 2 * CHUNK_BYTES };
 
 int postbag__pin(struct db *db)
 {
@@ -53,17 +53,43 @@ int postbag__wal_truncate(struct db *db)
     return postbag__db_fault(db, rc);
 }
 
-int postbag__db_grow(struct db *db, int64_t pages, int64_t page_size)
+static sqlite3_file *main_file(struct db *db)
+{
+    sqlite3_file *file = NULL;
+    int rc = sqlite3_file_control(
+        db->handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+
+    return rc == SQLITE_OK && file != NULL && file->pMethods != NULL ? file
+                                                                     : NULL;
+}
+
+/* Checkpoints of others cut the file to its pages, so it is asked for its
+ * size.  Where it cannot grow it grows later: the caller's next checkpoint
+ * tells what is wrong. */
+static void grow(sqlite3_file *file, int64_t bytes)
 {
     int chunk = CHUNK_BYTES;
-    sqlite3_int64 bytes = pages * page_size;
-    int rc = sqlite3_file_control(
-        db->handle, "main", SQLITE_FCNTL_CHUNK_SIZE, &chunk);
+    sqlite3_int64 wanted = bytes;
+    sqlite3_int64 size = 0;
 
-    if (rc == SQLITE_OK)
-        rc = sqlite3_file_control(
-            db->handle, "main", SQLITE_FCNTL_SIZE_HINT, &bytes);
-    return postbag__db_fault(db, rc);
+    if (file->pMethods->xFileSize(file, &size) != SQLITE_OK || size >= wanted)
+        return;
+    (void)file->pMethods->xFileControl(file, SQLITE_FCNTL_CHUNK_SIZE, &chunk);
+    (void)file->pMethods->xFileControl(file, SQLITE_FCNTL_SIZE_HINT, &wanted);
+}
+
+int postbag__db_grow_ahead(struct db *db)
+{
+    sqlite3_file *file = main_file(db);
+    int64_t pages = 0;
+    int64_t page_size = 0;
+    int err = postbag__query_i64(db, "PRAGMA main.page_count", &pages);
+
+    if (err == POSTBAG_OK)
+        err = postbag__query_i64(db, "PRAGMA main.page_size", &page_size);
+    if (err == POSTBAG_OK && file != NULL)
+        grow(file, pages * page_size + AHEAD_BYTES);
+    return err;
 }
 
 int postbag__data_version(struct stmt *pragma, int64_t *out)

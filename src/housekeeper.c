@@ -19,7 +19,7 @@ enum {
     INBOX_ROWS = 64,
     SHM_FRAMES = 4062, /* what the -shm file has room for at open */
     SHM_AHEAD_FRAMES = 2000,
-    DB_AHEAD_PAGES = 16,
+    ROOM_US = 1000 * 1000, /* the disk gets free without us */
     WAL_IS_LONG = 4,       /* times checkpoint_frames */
     CHECKPOINT_TRIES = 50, /* of microseconds each */
     LOCK_WAIT_MS = 20      /* when the WAL is far too long */
@@ -68,8 +68,8 @@ int postbag__housekeeper_open(struct housekeeper *h, struct db *db,
     if (!h->is_sound)
         err = postbag__db_open(&h->pins, db_path, DB_WRITE, DB_NORMAL, 0);
     if (err != POSTBAG_OK)
-        (void)postbag__pass(&db->fault, &h->pins.fault);
-    return err;
+        return postbag__pass(&db->fault, &h->pins.fault);
+    return postbag__room_open(&h->room, db, shared->port);
 }
 
 static void unpin(struct housekeeper *h)
@@ -85,6 +85,7 @@ void postbag__housekeeper_close(struct housekeeper *h)
     if (h->db == NULL)
         return;
     port = h->shared->port;
+    postbag__room_close(&h->room);
     unpin(h);
     postbag__db_close(&h->pins);
     postbag__db_close(&h->own);
@@ -210,24 +211,6 @@ static void back_shm(struct housekeeper *h)
         h->shm_frames = frames;
 }
 
-/*
- * A checkpoint that makes the database larger needs room on the disk.  Were
- * there none because the WAL has it all, neither could ever shrink or grow
- * again.  So the file grows ahead of the WAL, as long as it can.
- */
-static int grow_db(struct housekeeper *h)
-{
-    int64_t pages = 0;
-    int err = postbag__query_i64(h->db, "PRAGMA main.page_count", &pages);
-
-    if (err != POSTBAG_OK || pages + DB_AHEAD_PAGES <= h->db_pages)
-        return err;
-    pages += DB_AHEAD_PAGES;
-    if (postbag__db_grow(&h->own, pages, h->page_size) == POSTBAG_OK)
-        h->db_pages = pages;
-    return POSTBAG_OK; /* it is done again, and the checkpoint tells */
-}
-
 /* A WAL that grew while the disk was full gives its room back.  Sound with the
  * bug, too: it has the write lock before it looks, or else, beside the pin,
  * does nothing. */
@@ -254,7 +237,6 @@ static int checkpoint(struct housekeeper *h)
 {
     int err = h->is_sound ? two_step_checkpoint(h) : locked_checkpoint(h);
 
-    h->db_pages = 0;
     if (err == POSTBAG_ENOSPC)
         h->is_tight = 1;
     return err == POSTBAG_OK ? shrink_wal(h) : err;
@@ -267,7 +249,7 @@ static int look_at_wal(struct housekeeper *h, int64_t now_us)
     if (err != POSTBAG_OK)
         return err;
     back_shm(h);
-    err = grow_db(h);
+    err = postbag__db_grow_ahead(&h->own);
     if (err != POSTBAG_OK || now_us < h->checkpoint_us)
         return err;
     h->checkpoint_us = 0;
@@ -278,6 +260,23 @@ static int look_at_wal(struct housekeeper *h, int64_t now_us)
         h->checkpoint_us = now_us + RETRY_US;
     else if (err != POSTBAG_OK)
         h->checkpoint_us = now_us + TROUBLE_US;
+    return err;
+}
+
+/* ---- what is free on the disk ---- */
+
+static int guard_room(struct housekeeper *h, int64_t now_us)
+{
+    int err = postbag__room_guard_is_due(&h->room, now_us);
+
+    if (err == 1) {
+        err = postbag__gate_enter(h->shared, GATE_MS);
+        if (err == POSTBAG_OK) {
+            err = postbag__room_turn_guard(&h->room);
+            postbag__gate_leave(h->shared);
+        }
+    }
+    h->room_us = err != POSTBAG_OK || h->room.guard == 1 ? now_us + ROOM_US : 0;
     return err;
 }
 
@@ -386,6 +385,8 @@ int postbag__housekeeper_step(
         return err;
     if (did_change || h->is_tight || h->checkpoint_us != 0)
         err = look_at_wal(h, now_us);
+    if (did_change || (h->room_us != 0 && now_us >= h->room_us))
+        err = first_error(err, guard_room(h, now_us));
     err = first_error(err, purge_if_due(h, now_us));
     if (did_change || h->inbox_us == 0)
         err = first_error(err, sweep_inbox(h, now_us));
@@ -402,5 +403,7 @@ int64_t postbag__housekeeper_deadline(const struct housekeeper *h)
         at = h->checkpoint_us;
     if (h->purge_us != 0 && h->purge_us < at)
         at = h->purge_us;
+    if (h->room_us != 0 && h->room_us < at)
+        at = h->room_us;
     return at;
 }

@@ -16,6 +16,7 @@
 #include "inbox_purge.h"
 #include "log.h"
 #include "purge_store.h"
+#include "room.h"
 #include "shared.h"
 
 struct housekeeper_options {
@@ -37,13 +38,14 @@ struct housekeeper {
     int64_t frames;     /* in the WAL when last looked at */
     int64_t shm_frames; /* that the -shm file has room for */
     int64_t page_size;
-    int64_t db_pages; /* that the database's file has room for; 0: unknown */
-    int is_tight;     /* the disk was full, and no checkpoint has run since */
-    int64_t look_us;  /* contend for the lock, or look at the WAL again */
+    int is_tight;    /* the disk was full, and no checkpoint has run since */
+    int64_t look_us; /* contend for the lock, or look at the WAL again */
     int64_t checkpoint_us; /* not before, after a failure */
     int64_t purge_us;      /* purge again */
     int64_t settled;       /* rows settled since the last purge */
+    int64_t room_us;       /* look at what is free again; 0: at a change */
     int64_t inbox_us;
+    struct room room;
     struct purge purge;
     struct inbox_sweep sweep;
 };

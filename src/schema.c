@@ -341,10 +341,15 @@ int postbag__schema_ensure(struct db *db, uint32_t max_payload)
     err = migrate(db);
     if (err == POSTBAG_OK && max_payload != 0)
         err = set_max_payload(db, max_payload);
-    if (err == POSTBAG_OK)
-        return postbag__commit(db);
-    postbag__rollback(db);
-    return err;
+    if (err != POSTBAG_OK) {
+        postbag__rollback(db);
+        return err;
+    }
+    err = postbag__commit(db);
+    if (err != POSTBAG_OK || version != 0)
+        return err;
+    /* all of it is still in the WAL alone */
+    return postbag__db_grow_ahead(db);
 }
 
 int postbag__schema_check(struct db *db)

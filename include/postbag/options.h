@@ -114,7 +114,8 @@
     X(U32, min_free_bytes, 0, 0, 4000000000, "bytes", \
         "or while no more is free on the file system of the database: the " \
         "rest is the relay's; kept in the database, checked by postbag_put, " \
-        "not for plain SQL; 0: what the database has, 262144 in a new one") \
+        "and for plain SQL by a relay that runs; 0: what the database has, " \
+        "262144 in a new one") \
     X(STR, overflow, "", 0, 16, "", \
         "a put at the limit: reject refuses it, drop_oldest drops the oldest " \
         "unsent messages of priority 0 instead, if there are any; none: what " \

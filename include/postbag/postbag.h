@@ -191,7 +191,7 @@ POSTBAG_API POSTBAG_CHECK int postbag_begin(struct postbag_writer *w);
  *         (payload over max_payload; message over the profile's), EFULL
  *         (as much waits as max_rows or max_bytes allows a message of this
  *         priority, and option overflow finds nothing to drop, or no more is
- *         free on the file system than min_free_bytes, looked at ten times a
+ *         free on the file system than min_free_bytes, looked at 100 times a
  *         second: the fault says which; put it again later, nothing else is
  *         needed), EVERSION, EIO, ENOSPC, ENOMEM, ECORRUPT
  * Thread: the connection's.  Blocks: on SQLite only.

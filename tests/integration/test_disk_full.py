@@ -8,9 +8,11 @@ mapped has holes there, and a write to one is a SIGBUS."""
 import contextlib
 import ctypes
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 import rig
 
@@ -213,6 +215,12 @@ class DiskFull(rig.Case):
                     refused[n] = why[0]
         return committed, refused
 
+    def wait_drained(self, own):
+        """The firmware puts more meanwhile."""
+        put = own.counts()["put"]
+        rig.wait_for(lambda: own.counts()["settled"] >= put,
+                     "it drains with no room at all")
+
     def run_out(self, kind):
         """While it runs and the broker is silent; then the relay drains all the
         same, and the firmware goes on when there is room."""
@@ -226,9 +234,7 @@ class DiskFull(rig.Case):
             self.volume.fill(step * KIB)
             firmware.wait_for_the_end_of_the_disk()
             self.broker.resume()
-            put = own.counts()["put"]
-            rig.wait_for(lambda put=put: own.counts()["settled"] >= put,
-                         "it drains with no room at all")
+            self.wait_drained(own)
             self.volume.empty()
             firmware.wait_for("committed", 5)
         own.connection.close()
@@ -274,20 +280,41 @@ class DiskFull(rig.Case):
     def test_tmpfs_is_full_at_the_start(self):
         self.start_without_room("tmpfs")
 
-    def test_relay_drains_in_the_room_that_puts_leave_it(self):
-        self.set_up("tmpfs")
+    def put_plainly(self, own):
+        """By plain SQL until it is refused.  The relay must come to look: so
+        the puts are no single burst."""
+        try:
+            while True:
+                own.run("INSERT INTO outbox(topic, payload) VALUES ('gw/sql',"
+                        " zeroblob(2000))")
+                time.sleep(0.005)
+        except sqlite3.IntegrityError as error:
+            self.assertIn("min_free_bytes", str(error))
+
+    def drain_in_the_room_that_is_left(self, kind):
+        """Puts leave some to the relay; nor does it need that, once it is
+        lost to others."""
+        self.set_up(kind)
         firmware = self.firmware()
         self.assertTrue(firmware.starts())
         firmware.wait_for("committed", 20)
-        self.broker.pause()
-        self.volume.fill(300 * KIB)
-        firmware.wait_for("refused", 5)
-        self.broker.resume()
         own = self.database()
-        own.wait_settled()
+        self.broker.pause()
+        self.volume.fill(1000 * KIB)
+        self.put_plainly(own)
+        firmware.wait_for("refused", 5)
+        self.volume.fill(0)
+        self.broker.resume()
+        self.wait_drained(own)
         own.connection.close()
         self.volume.empty()
-        self.check({"EFULL"})
+        self.check({"EFULL", "ENOSPC"})
+
+    def test_relay_drains_in_the_room_that_is_left_on_tmpfs(self):
+        self.drain_in_the_room_that_is_left("tmpfs")
+
+    def test_relay_drains_in_the_room_that_is_left_on_ext4(self):
+        self.drain_in_the_room_that_is_left("ext4-1024")
 
     def test_prepared_files_need_no_room(self):
         self.set_up("tmpfs")

@@ -12,7 +12,7 @@
 #include "relay.h"
 #include "unit.h"
 
-enum { FRAME_BYTES = 4096 + 24, FRAMES = 32 };
+enum { FRAME_BYTES = 4096 + 24, FRAMES = 32, AHEAD_BYTES = 256 * 1024 };
 
 static struct relay *small_wal(struct bench *b)
 {
@@ -119,11 +119,72 @@ static void test_housekeeper_grows_the_file_ahead_of_the_wal(void **state)
         relay_step(&b->r);
         pages = sql_get(b->w.t.app, "PRAGMA page_count");
         assert_true(pages > 50 * (i + 1));
-        assert_true(file_bytes(b) >= (pages + 16) * 4096);
+        assert_true(file_bytes(b) >= pages * 4096 + AHEAD_BYTES);
     }
     commit_and_step(b, 150); /* a checkpoint leaves whole chunks */
-    assert_int_equal(file_bytes(b) % (128 * 1024), 0);
+    assert_int_equal(file_bytes(b) % (AHEAD_BYTES / 2), 0);
     assert_string_equal(sql_text(b->w.t.app, "PRAGMA integrity_check"), "ok");
+}
+
+/* A checkpoint of others cuts the file to its pages. */
+static void test_housekeeper_grows_a_file_that_was_cut_again(void **state)
+{
+    struct bench *b = *state;
+
+    b->r.options.checkpoint_frames = 100000;
+    (void)bench_up(b);
+    postbag__rollback(&b->r.e.housekeeper.pins);
+    relay_put(&b->r, "t", 1);
+    (void)sql_text(b->w.t.app, "PRAGMA wal_checkpoint(TRUNCATE)");
+    assert_int_equal(
+        file_bytes(b), sql_get(b->w.t.app, "PRAGMA page_count") * 4096);
+    commit_and_step(b, 1);
+    assert_true(file_bytes(b) >=
+                sql_get(b->w.t.app, "PRAGMA page_count") * 4096 + AHEAD_BYTES);
+}
+
+static int plain_put(struct bench *b)
+{
+    return sqlite3_exec(b->w.t.app,
+        "INSERT INTO outbox(topic, payload) VALUES ('t', '')", NULL, NULL,
+        NULL);
+}
+
+static void test_housekeeper_plain_sql_is_refused_while_there_is_no_room(
+    void **state)
+{
+    struct bench *b = *state;
+
+    b->r.options.min_free_bytes = 8000;
+    (void)bench_up(b);
+    (void)sql_text(b->w.t.app, "PRAGMA wal_autocheckpoint=0");
+    b->w.sim.room.free_bytes = 8000;
+    relay_idle_ms(&b->r, 200);
+    assert_int_equal(plain_put(b), SQLITE_OK); /* nobody has looked yet */
+    relay_step(&b->r);
+    assert_int_equal(plain_put(b), SQLITE_CONSTRAINT);
+    assert_has(sqlite3_errmsg(b->w.t.app), "min_free_bytes");
+    b->w.sim.room.free_bytes = 9000; /* an eighth more */
+    relay_idle_ms(&b->r, 2000);
+    assert_int_equal(plain_put(b), SQLITE_CONSTRAINT);
+    b->w.sim.room.free_bytes = 9001;
+    relay_idle_ms(&b->r, 2000); /* nothing was put: it is seen all the same */
+    assert_int_equal(plain_put(b), SQLITE_OK);
+    assert_int_equal(b->r.errors, 0);
+}
+
+static void test_housekeeper_looks_for_room_only_when_that_may_matter(
+    void **state)
+{
+    struct bench *b = *state;
+
+    b->r.options.min_free_bytes = 8000;
+    (void)bench_up(b);
+    b->w.sim.calls[SIM_ROOM] = 0;
+    relay_idle_ms(&b->r, 60000);
+    assert_int_equal(b->w.sim.calls[SIM_ROOM], 0);
+    commit_and_step(b, 100); /* in no time: one look */
+    assert_int_equal(b->w.sim.calls[SIM_ROOM], 1);
 }
 
 static void test_housekeeper_full_disk_makes_a_short_wal_usable_again(
@@ -381,6 +442,9 @@ int main(void)
         BENCH(test_housekeeper_bounds_the_wal_on_a_sound_sqlite),
         BENCH(test_housekeeper_catches_up_after_a_long_reader),
         BENCH(test_housekeeper_grows_the_file_ahead_of_the_wal),
+        BENCH(test_housekeeper_grows_a_file_that_was_cut_again),
+        BENCH(test_housekeeper_plain_sql_is_refused_while_there_is_no_room),
+        BENCH(test_housekeeper_looks_for_room_only_when_that_may_matter),
         BENCH(test_housekeeper_full_disk_makes_a_short_wal_usable_again),
         BENCH(test_housekeeper_shrinks_a_wal_that_met_a_full_disk),
         BENCH(test_housekeeper_keeps_the_shm_ahead_of_a_long_wal),

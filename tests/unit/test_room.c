@@ -91,7 +91,7 @@ static void test_room_no_more_than_the_limit_is_full(void **state)
     assert_ok(check(d));
 }
 
-static void test_room_is_looked_at_ten_times_a_second(void **state)
+static void test_room_is_looked_at_a_hundred_times_a_second(void **state)
 {
     struct desk *d = *state;
 
@@ -100,12 +100,12 @@ static void test_room_is_looked_at_ten_times_a_second(void **state)
         assert_ok(check(d));
         sim_pass_ms(&d->sim, 1);
     }
-    assert_int_equal(d->sim.calls[SIM_ROOM], 10);
+    assert_int_equal(d->sim.calls[SIM_ROOM], 100);
     /* without a limit nothing is asked at all */
     assert_ok(postbag__room_set(&d->db, 0));
     sim_pass_ms(&d->sim, 100);
     assert_ok(check(d));
-    assert_int_equal(d->sim.calls[SIM_ROOM], 10);
+    assert_int_equal(d->sim.calls[SIM_ROOM], 100);
 }
 
 static void test_room_in_free_pages_of_the_database_counts(void **state)
@@ -182,7 +182,7 @@ static void test_room_put_is_refused_and_the_rest_commits(void **state)
     sql_run(d->t.app, "INSERT INTO app VALUES (7)");
     assert_int_equal(postbag_put(w, &m, NULL), POSTBAG_EFULL);
     assert_has(postbag_writer_fault(w)->text, "min_free_bytes");
-    /* a trigger cannot ask the file system */
+    /* a trigger cannot ask the file system; the housekeeper has not yet */
     sql_run(d->t.app, "INSERT INTO outbox(topic, payload) VALUES ('t', '')");
     assert_ok(postbag_commit(w));
     assert_int_equal(sql_get(d->t.app, "SELECT v FROM app"), 7);
@@ -194,17 +194,85 @@ static void test_room_put_is_refused_and_the_rest_commits(void **state)
     postbag_writer_close(w);
 }
 
+static int is_guarded(struct desk *d)
+{
+    return (int)sql_get(d->t.app,
+        "SELECT count(*) FROM sqlite_schema WHERE name ="
+        " '" POSTBAG__ROOM_GUARD "'");
+}
+
+static void turn_if_due(struct desk *d, int is_due)
+{
+    sim_pass_ms(&d->sim, 100);
+    assert_int_equal(
+        postbag__room_guard_is_due(&d->room, d->sim.mono_us), is_due);
+    if (is_due)
+        assert_ok(postbag__room_turn_guard(&d->room));
+}
+
+static void test_room_guard_stands_while_there_is_none(void **state)
+{
+    struct desk *d = *state;
+
+    assert_ok(postbag__room_set(&d->db, 800));
+    turn_if_due(d, 1); /* whether one stands is not known */
+    assert_int_equal(is_guarded(d), 0);
+    turn_if_due(d, 0);
+    d->sim.room.free_bytes = 800;
+    turn_if_due(d, 1);
+    assert_int_equal(is_guarded(d), 1);
+    d->sim.room.free_bytes = 900;
+    turn_if_due(d, 0);
+    d->sim.room.free_bytes = 901;
+    turn_if_due(d, 1);
+    assert_int_equal(is_guarded(d), 0);
+}
+
+/* Of a process that died. */
+static void test_room_guard_that_was_left_goes(void **state)
+{
+    struct desk *d = *state;
+
+    d->sim.room.free_bytes = 0;
+    turn_if_due(d, 1);
+    assert_int_equal(is_guarded(d), 1);
+    postbag__room_close(&d->room);
+    memset(&d->room, 0, sizeof(d->room));
+    d->sim.room.free_bytes = 1 << 20;
+    assert_ok(postbag__room_open(&d->room, &d->db, &d->sim.port));
+    turn_if_due(d, 1);
+    assert_int_equal(is_guarded(d), 0);
+}
+
+static void test_room_guard_that_cannot_be_turned_stays_due(void **state)
+{
+    struct desk *d = *state;
+
+    turn_if_due(d, 1);
+    d->sim.room.free_bytes = 0;
+    sim_pass_ms(&d->sim, 100);
+    sql_run(d->t.app, "BEGIN IMMEDIATE");
+    assert_int_equal(postbag__room_guard_is_due(&d->room, d->sim.mono_us), 1);
+    assert_int_equal(postbag__room_turn_guard(&d->room), POSTBAG_EBUSY);
+    sql_run(d->t.app, "COMMIT");
+    turn_if_due(d, 1);
+    assert_int_equal(is_guarded(d), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_IN(test_room_limit_is_stored_once),
         TEST_IN(test_room_limit_that_cannot_be_stored_is_an_error),
         TEST_IN(test_room_no_more_than_the_limit_is_full),
-        TEST_IN(test_room_is_looked_at_ten_times_a_second),
+        TEST_IN(test_room_is_looked_at_a_hundred_times_a_second),
         TEST_IN(test_room_in_free_pages_of_the_database_counts),
         TEST_IN(test_room_that_nobody_knows_refuses_nothing),
         TEST_IN(test_room_fill_is_1000_when_puts_are_refused),
         TEST_IN(test_room_put_is_refused_and_the_rest_commits),
+        TEST_IN(test_room_guard_stands_while_there_is_none),
+        TEST_IN(test_room_guard_that_was_left_goes),
+        TEST_IN(test_room_guard_that_cannot_be_turned_stays_due),
     };
 
     return cmocka_run_group_tests_name("room", tests, NULL, NULL);
