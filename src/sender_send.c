@@ -281,10 +281,12 @@ int postbag__sender_send(
 
 /* What may end the connection, or the process. */
 static int may_try(
-    const struct sender *s, const struct turn *t, int is_suspect, int deaths)
+    struct sender *s, const struct turn *t, int is_suspect, int deaths)
 {
-    if (is_suspect && !postbag__sender_may_try_suspect(s, t->now_us))
+    if (is_suspect && !postbag__sender_may_try_suspect(s, t->now_us)) {
+        postbag__suspicion_deny(&s->suspicion);
         return 0;
+    }
     return !postbag__trial_is_suspect(deaths) ||
            postbag__sender_may_try_killer(s, t->now_us);
 }
@@ -314,6 +316,8 @@ static int send_due(
         err = send_row(s, t, row, 1);
     if (err == POSTBAG_OK) {
         s->is_alone = is_alone;
+        if (is_suspect)
+            postbag__suspicion_tried(&s->suspicion);
         return FATE_SENT;
     }
     if (is_for_later(s, t, err))

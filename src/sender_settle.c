@@ -309,7 +309,8 @@ static void note_answer(
         postbag__trial_answered(
             &s->trial, slot->is_held ? TRIAL_HELD : slot->lane, slot->seq);
     if (letter->err == POSTBAG_OK || !says_nothing_of_the_row(letter))
-        postbag__suspicion_answered(&s->suspicion, slot->nth);
+        postbag__suspicion_answered(
+            &s->suspicion, slot->nth, letter->err == POSTBAG_OK);
     else if (letter->err != POSTBAG_EREFUSED)
         postbag__suspicion_lost(&s->suspicion, slot->seq, slot->nth);
     if (letter->err == POSTBAG_OK)

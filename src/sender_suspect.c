@@ -145,7 +145,9 @@ int postbag__sender_judge(struct sender *s, enum suspicion_end end)
 }
 
 /* Others first, since only they can prove the connection: those that wait, and
- * those that may come while it is young.  But at the bound none are sent. */
+ * those that may come while it is young.  But at the bound none are sent, and
+ * one that ends each connection while it is young must not keep a suspect out
+ * for good. */
 int postbag__sender_may_try_suspect(const struct sender *s, int64_t at_us)
 {
     int64_t age_us = at_us - s->link->up_us;
@@ -155,5 +157,5 @@ int postbag__sender_may_try_suspect(const struct sender *s, int64_t at_us)
     for (int i = 0; i < POSTBAG__LANES; i++)
         if (s->lanes[i].count > 0 || s->lanes[i].scanned < s->newest)
             return 0;
-    return age_us >= YOUNG_US;
+    return age_us >= YOUNG_US || postbag__suspicion_owes(&s->suspicion);
 }

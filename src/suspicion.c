@@ -6,6 +6,8 @@
 void postbag__suspicion_link_up(struct suspicion *s)
 {
     s->answered = 0;
+    s->was_acked = 0;
+    s->has_denied = 0;
     s->lost = 0;
 }
 
@@ -15,12 +17,16 @@ static void settle_one(struct suspicion *s)
         s->left--;
 }
 
-void postbag__suspicion_answered(struct suspicion *s, uint64_t nth)
+void postbag__suspicion_answered(
+    struct suspicion *s, uint64_t nth, int is_success)
 {
     if (nth > s->answered)
         s->answered = nth;
-    s->deaths = 0;
-    s->aside = 0;
+    if (is_success) {
+        s->was_acked = 1;
+        s->deaths = 0;
+        s->aside = 0;
+    }
     settle_one(s);
 }
 
@@ -88,6 +94,8 @@ enum suspicion_verdict postbag__suspicion_death(
     uint32_t lost = s->lost;
 
     s->lost = 0; /* an attempt that comes to nothing takes nothing along */
+    s->denied += (uint32_t)s->has_denied;
+    s->has_denied = 0;
     if (lost == 0 || end == SUSPICION_NO_ROWS)
         return SUSPICION_NONE;
     if (lost == 1 && is_suspect)
@@ -107,5 +115,20 @@ int postbag__suspicion_isolates(const struct suspicion *s)
 
 int postbag__suspicion_was_acked(const struct suspicion *s)
 {
-    return s->answered != 0;
+    return s->was_acked;
+}
+
+void postbag__suspicion_deny(struct suspicion *s)
+{
+    s->has_denied = 1;
+}
+
+void postbag__suspicion_tried(struct suspicion *s)
+{
+    s->denied = 0;
+}
+
+int postbag__suspicion_owes(const struct suspicion *s)
+{
+    return s->denied >= SUSPICION_ENDS;
 }

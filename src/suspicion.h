@@ -3,7 +3,7 @@
  * Floor 0.  Is it a message that ends the connection, or is it the link?
  * Pure: what happened goes in, what follows comes out.
  *
- *   two deaths with rows in flight and no PUBACK --> one row at a time, until
+ *   two deaths with rows in flight and no success --> one row at a time, until
  *   as many rows as were in flight are settled; a row alone at three deaths,
  *   or three times the one without a PUBACK while the broker answered others
  *   --> set aside as suspect; a suspect that, alone, ends a connection that
@@ -39,9 +39,12 @@ struct suspicion {
     int64_t seq;     /* that the last ends speak against ... */
     uint32_t ends;   /* ... so many */
     int64_t passed;  /* the broker passed this one over, some time */
-    uint32_t aside;  /* rows set aside since the last answer */
+    uint32_t aside;  /* rows set aside since the last PUBACK */
+    uint32_t denied; /* connections since a suspect was tried, if one waited */
     /* of this connection */
     uint64_t answered; /* the last send that the broker answered; 0: none */
+    int was_acked;     /* one of them with success */
+    int has_denied;    /* a suspect waits, and may not be tried */
     uint32_t lost;     /* rows in flight that it took along ... */
     int64_t oldest;    /* ... the one of them that was sent first ... */
     uint64_t nth;      /* ... and which send that was, from 1 */
@@ -49,8 +52,10 @@ struct suspicion {
 
 /* A new connection. */
 void postbag__suspicion_link_up(struct suspicion *s);
-/* The broker answered the nth send (from 1): with success, or a refusal. */
-void postbag__suspicion_answered(struct suspicion *s, uint64_t nth);
+/* The broker answered the nth send (from 1): with success, or a refusal.  A
+ * refusal clears nobody: there are brokers that hang up after it. */
+void postbag__suspicion_answered(
+    struct suspicion *s, uint64_t nth, int is_success);
 /* The connection ended with this row in flight, its nth send. */
 void postbag__suspicion_lost(struct suspicion *s, int64_t seq, uint64_t nth);
 /* All that were lost are told.  They count once: what follows may be an
@@ -60,7 +65,14 @@ enum suspicion_verdict postbag__suspicion_death(
     struct suspicion *s, enum suspicion_end end, int is_suspect);
 /* One row at a time? */
 int postbag__suspicion_isolates(const struct suspicion *s);
-/* This connection brought an answer. */
+/* This connection brought a PUBACK that was no refusal. */
 int postbag__suspicion_was_acked(const struct suspicion *s);
+
+/* A suspect that is due may not be tried yet. */
+void postbag__suspicion_deny(struct suspicion *s);
+/* One was sent. */
+void postbag__suspicion_tried(struct suspicion *s);
+/* Three connections ended while one waited. */
+int postbag__suspicion_owes(const struct suspicion *s);
 
 #endif

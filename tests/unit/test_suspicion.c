@@ -14,7 +14,7 @@ static enum suspicion_verdict end_with(struct suspicion *s, int answers,
 
     postbag__suspicion_link_up(s);
     for (int i = 0; i < answers; i++)
-        postbag__suspicion_answered(s, ++nth);
+        postbag__suspicion_answered(s, ++nth, 1);
     for (; *rows != 0; rows++)
         postbag__suspicion_lost(s, *rows, ++nth);
     return postbag__suspicion_death(s, end, is_suspect);
@@ -96,7 +96,7 @@ static void test_suspicion_isolation_ends_when_all_lost_rows_settled(
     (void)die(&s, 0, "abc", 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(postbag__suspicion_isolates(&s), 1);
-        postbag__suspicion_answered(&s, 1);
+        postbag__suspicion_answered(&s, 1, 1);
     }
     assert_int_equal(postbag__suspicion_isolates(&s), 0);
 }
@@ -139,7 +139,7 @@ static void test_suspicion_setting_aside_counts_as_settled(void **state)
     (void)die(&s, 0, "a", 0);
     assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
     assert_int_equal(postbag__suspicion_isolates(&s), 1);
-    postbag__suspicion_answered(&s, 1);
+    postbag__suspicion_answered(&s, 1, 1);
     assert_int_equal(postbag__suspicion_isolates(&s), 0);
 }
 
@@ -154,14 +154,57 @@ static void test_suspicion_suspect_is_guilty_only_where_others_were_answered(
     assert_int_equal(die(&s, 1, "a", 1), SUSPICION_GUILTY);
 }
 
+/* ---- a broker that hangs up after a refusal ---- */
+
+/* It answers row 1 so, and ends with this one in flight. */
+static enum suspicion_verdict hang_up_after(
+    struct suspicion *s, int is_success, char row, int is_suspect)
+{
+    postbag__suspicion_link_up(s);
+    postbag__suspicion_answered(s, 1, is_success);
+    postbag__suspicion_lost(s, row, 2);
+    return postbag__suspicion_death(s, SUSPICION_HANG_UP, is_suspect);
+}
+
+static void test_suspicion_refusal_clears_no_connection(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    assert_int_equal(hang_up_after(&s, 0, 'a', 0), SUSPICION_NONE);
+    assert_int_equal(hang_up_after(&s, 0, 'b', 0), SUSPICION_NONE);
+    assert_int_equal(postbag__suspicion_isolates(&s), 1);
+    assert_int_equal(hang_up_after(&s, 0, 'c', 1), SUSPICION_AGAIN);
+    assert_int_equal(hang_up_after(&s, 1, 'c', 1), SUSPICION_GUILTY);
+}
+
+static void test_suspicion_is_owed_a_try_when_denied_three_times(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(postbag__suspicion_owes(&s), 0);
+        postbag__suspicion_link_up(&s);
+        postbag__suspicion_deny(&s);
+        postbag__suspicion_deny(&s);
+        (void)postbag__suspicion_death(&s, SUSPICION_HANG_UP, 0);
+        /* nor do attempts that come to nothing deny */
+        (void)postbag__suspicion_death(&s, SUSPICION_HANG_UP, 0);
+    }
+    assert_int_equal(postbag__suspicion_owes(&s), 1);
+    postbag__suspicion_tried(&s);
+    assert_int_equal(postbag__suspicion_owes(&s), 0);
+}
+
 /* ---- no PUBACK in time ---- */
 
 /* The broker answers what was sent after this row, then we give up. */
 static enum suspicion_verdict pass_over(struct suspicion *s, int64_t row)
 {
     postbag__suspicion_link_up(s);
-    postbag__suspicion_answered(s, 1);
-    postbag__suspicion_answered(s, 3);
+    postbag__suspicion_answered(s, 1, 1);
+    postbag__suspicion_answered(s, 3, 1);
     postbag__suspicion_lost(s, row + 1, 4);
     postbag__suspicion_lost(s, row, 2);
     postbag__suspicion_lost(s, row + 2, 5);
@@ -305,7 +348,7 @@ static void test_suspicion_rows_set_aside_are_counted_until_an_answer(
     assert_int_equal(s.aside, 3);
     postbag__suspicion_link_up(&s);
     assert_int_equal(s.aside, 3);
-    postbag__suspicion_answered(&s, 1);
+    postbag__suspicion_answered(&s, 1, 1);
     assert_int_equal(s.aside, 0);
 }
 
@@ -336,6 +379,8 @@ static void test_suspicion_silent_connection_never_finds_guilt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_suspicion_refusal_clears_no_connection),
+        cmocka_unit_test(test_suspicion_is_owed_a_try_when_denied_three_times),
         cmocka_unit_test(test_suspicion_two_deaths_without_an_answer_isolate),
         cmocka_unit_test(test_suspicion_answer_begins_the_count_of_deaths_anew),
         cmocka_unit_test(test_suspicion_idle_connection_counts_for_nothing),
