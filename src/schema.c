@@ -357,12 +357,13 @@ static int miss_outbox(struct db *db)
     int64_t n;
     int err = postbag__query_i64(db,
         "SELECT count(*) FROM main.sqlite_schema"
-        " WHERE type = 'table' AND name = 'outbox_cursor'",
+        " WHERE type = 'table'"
+        "  AND name IN ('outbox_dest', 'outbox_cursor', 'outbox_held')",
         &n);
 
     if (err != POSTBAG_OK)
         return err;
-    if (n != 0)
+    if (n == 3)
         return postbag__fail(
             &db->fault, POSTBAG_ECORRUPT, "table outbox_meta is missing");
     return postbag__fail(&db->fault, POSTBAG_ESCHEMA,
