@@ -21,17 +21,18 @@ static int tell_dropped(
     struct stmt s;
     int result = 0;
     int err = postbag__prepare(db, &s,
-        "SELECT reason, sum(n), sum(bytes) FROM outbox_lost WHERE dest = ?1"
+        "SELECT ifnull(reason, ''), sum(n), sum(bytes)"
+        " FROM outbox_lost WHERE dest = ?1"
         " GROUP BY reason ORDER BY reason");
 
-    if (err != POSTBAG_OK)
-        return err;
-    postbag__bind_text(&s, 1, dest);
-    while (result == 0 && (err = postbag__row(&s)) == 1)
+    if (err == POSTBAG_OK)
+        postbag__bind_text(&s, 1, dest);
+    while (err >= 0 && result == 0 && (err = postbag__row(&s)) == 1)
         result = v->dropped(v->ctx, dest, postbag__col_text(&s, 0),
             postbag__col_i64(&s, 1), postbag__col_i64(&s, 2));
     postbag__finalize(&s);
-    return err < 0 ? err : result;
+    return err < 0 ? postbag__verify_unreadable(db, v, "ledger", dest, err)
+                   : result;
 }
 
 static int tell_ledger(
@@ -59,12 +60,11 @@ static int tell_ledgers(struct postbag_admin *a, const struct postbag_verify *v)
     int err = postbag__prepare(
         &a->db, &s, "SELECT name FROM outbox_dest ORDER BY name");
 
-    if (err != POSTBAG_OK)
-        return err;
-    while (result == 0 && (err = postbag__row(&s)) == 1)
+    while (err >= 0 && result == 0 && (err = postbag__row(&s)) == 1)
         result = tell_ledger(a, postbag__col_text(&s, 0), v);
     postbag__finalize(&s);
-    return err < 0 ? err : result;
+    return err < 0 ? postbag__verify_unreadable(&a->db, v, "ledger", NULL, err)
+                   : result;
 }
 
 int postbag_admin_verify(
@@ -78,7 +78,7 @@ int postbag_admin_verify(
             &a->db.fault, err, "verify: struct_size is not of this library");
     err = postbag__pin(&a->db);
     if (err != POSTBAG_OK)
-        return err;
+        return postbag__verify_unreadable(&a->db, &v, "file", NULL, err);
     err = postbag__verify(&a->db, &v);
     if (err == POSTBAG_OK)
         err = tell_ledgers(a, &v);

@@ -17,6 +17,13 @@ static int constraint_error(const char *text)
     return POSTBAG_EINVAL;
 }
 
+/* There is no newer format: its number in the file was damaged. */
+static int schema_error(const char *text)
+{
+    return strcmp(text, "unsupported file format") == 0 ? POSTBAG_ECORRUPT
+                                                        : POSTBAG_ESCHEMA;
+}
+
 static int error_of(int extended, const char *text)
 {
     if (extended == SQLITE_IOERR_NOMEM)
@@ -47,7 +54,7 @@ static int error_of(int extended, const char *text)
         return POSTBAG_EAGAIN;
     case SQLITE_ERROR:
     case SQLITE_SCHEMA:
-        return POSTBAG_ESCHEMA;
+        return schema_error(text);
     case SQLITE_AUTH:
         return POSTBAG_ESTATE;
     case SQLITE_MISUSE:

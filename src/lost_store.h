@@ -6,6 +6,10 @@
 #include "db.h"
 #include "lane.h"
 
+/* All there are, as a list in SQL (FORMAT.md says what they mean). */
+#define POSTBAG__LOST_REASONS \
+    "'ttl', 'limit', 'coalesced', 'detached', 'discarded', 'dead_overflow'"
+
 struct lost_store {
     struct db *db;
     const char *dest; /* borrowed */

@@ -136,11 +136,6 @@ static const char status_view[] =
     " FROM outbox_held h"
     " WHERE NOT EXISTS (SELECT 1 FROM outbox o WHERE o.seq = h.seq)";
 
-/* A broker may hang up on these, and mosquitto does (MQTT 5, 1.5.4). */
-#define CONTROL_PATTERN \
-    "'*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159)" \
-    " || ']*'"
-
 /*
  * Guards are triggers, because an outer INSERT OR IGNORE lets a CHECK drop
  * the row in silence while the caller's state change stays; RAISE(ABORT) is
@@ -160,10 +155,10 @@ static const char check_trigger[] =
     "   THEN RAISE(ABORT, 'postbag: topic must have 1..65535 bytes')"
     "  WHEN NEW.topic GLOB '*[+#]*' OR instr(NEW.topic, char(0))"
     "   THEN RAISE(ABORT, 'postbag: topic must not contain + # or NUL')"
-    "  WHEN NEW.topic GLOB " CONTROL_PATTERN
+    "  WHEN NEW.topic GLOB " POSTBAG__CONTROL_PATTERN
     "   THEN RAISE(ABORT, 'postbag: topic has a control character')"
     "  WHEN ifnull(NEW.key, '') || ifnull(NEW.type, '')"
-    "    || ifnull(NEW.content_type, '') GLOB " CONTROL_PATTERN
+    "    || ifnull(NEW.content_type, '') GLOB " POSTBAG__CONTROL_PATTERN
     "   OR instr(ifnull(NEW.key, '') || ifnull(NEW.type, '')"
     "    || ifnull(NEW.content_type, ''), char(0))"
     "   THEN RAISE(ABORT,"
@@ -193,7 +188,7 @@ static const char check_trigger[] =
     "  WHEN NEW.headers IS NOT NULL"
     "   AND (instr(replace(NEW.headers, '\\\\', ''), '\\u0000')"
     "   OR EXISTS (SELECT 1 FROM json_each(NEW.headers)"
-    "    WHERE key || ifnull(value, '') GLOB " CONTROL_PATTERN "))"
+    "    WHERE key || ifnull(value, '') GLOB " POSTBAG__CONTROL_PATTERN "))"
     "   THEN RAISE(ABORT, 'postbag: a header has a control character')"
     "  WHEN NEW.headers IS NOT NULL"
     "   AND (SELECT count(*) <> count(DISTINCT key)"
@@ -257,9 +252,13 @@ static int read_version(struct db *db, int64_t *version)
     if (err != POSTBAG_OK || n == 0)
         return err;
     err = postbag__query_i64(db,
-        "SELECT value FROM main.outbox_meta WHERE key = 'schema_version'",
+        "SELECT ifnull((SELECT value FROM main.outbox_meta"
+        "  WHERE key = 'schema_version' AND typeof(value) = 'integer'), 0)",
         version);
-    return err == POSTBAG_ENOTFOUND ? POSTBAG_ESCHEMA : err;
+    if (err == POSTBAG_OK && *version < 1)
+        err = postbag__fail(
+            &db->fault, POSTBAG_ECORRUPT, "outbox_meta has no schema_version");
+    return err;
 }
 
 /* A table of the application that has one of our names. */
@@ -352,16 +351,34 @@ int postbag__schema_ensure(struct db *db, uint32_t max_payload)
     return postbag__db_grow_ahead(db);
 }
 
+/* There is no outbox, or a part of one. */
+static int miss_outbox(struct db *db)
+{
+    int64_t n;
+    int err = postbag__query_i64(db,
+        "SELECT count(*) FROM main.sqlite_schema"
+        " WHERE type = 'table'"
+        "  AND name IN ('outbox_dest', 'outbox_cursor', 'outbox_held')",
+        &n);
+
+    if (err != POSTBAG_OK)
+        return err;
+    if (n == 3)
+        return postbag__fail(
+            &db->fault, POSTBAG_ECORRUPT, "table outbox_meta is missing");
+    return postbag__fail(&db->fault, POSTBAG_ESCHEMA,
+        "no outbox in the connection's main database"
+        " (it must be the file of the application's own tables,"
+        " not an attached one); postbag init makes it");
+}
+
 int postbag__schema_check(struct db *db)
 {
     int64_t version;
     int err = read_version(db, &version);
 
     if (err == POSTBAG_OK && version == 0)
-        err = postbag__fail(&db->fault, POSTBAG_ESCHEMA,
-            "no outbox in the connection's main database"
-            " (it must be the file of the application's own tables,"
-            " not an attached one); postbag init makes it");
+        err = miss_outbox(db);
     return err == POSTBAG_OK ? refuse_version(db, version) : err;
 }
 

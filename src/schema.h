@@ -41,6 +41,11 @@ enum { POSTBAG__MAX_PAYLOAD_DEFAULT = 65536 };
     "coalesce(h.attempts, (SELECT k.attempts" POSTBAG__OF_ROW_LATE \
     ", o.seq <= c.sent_hi AND NOT " POSTBAG__ROW_IS_PASSED ")"
 
+/* A broker may hang up on these, and mosquitto does (MQTT 5, 1.5.4). */
+#define POSTBAG__CONTROL_PATTERN \
+    "'*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159)" \
+    " || ']*'"
+
 /* Bring the database to POSTBAG_SCHEMA_VERSION: create what is missing,
  * migrate what is older, leave every table that is not ours alone.
  * max_payload 0 keeps what the database has.  One transaction. */

@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each rule is a query that gives one row a finding: the destination, and a
- * line for people.  Rules count what they compare, and name no reason of
- * outbox_lost, so that a new reason needs no new rule.  The definitions of
- * tables and triggers are compared with those that this library would write,
- * in a database in memory.
+ * What tables say of each other.  Rules count what they compare, and name no
+ * reason of outbox_lost: a new reason needs no new rule here.
  */
 #include "verify.h"
 
 #include <stdio.h>
-#include <string.h>
-
-#include "error.h"
-#include "limit_store.h"
-#include "profile_store.h"
-#include "room.h"
-#include "schema.h"
-
-struct rule {
-    const char *check;
-    const char *sql;
-};
 
 /* ---- the rules ---- */
 
-#define PUT "(SELECT ifnull(max(seq), 0) FROM outbox)"
+#define PUT VERIFY_PUT
 #define ROW_BYTES "length(CAST(topic AS BLOB)) + length(CAST(payload AS BLOB))"
 /* As the relay counts: the newest total, and the rows after it. */
 #define PUT_BYTES \
@@ -44,11 +29,27 @@ struct rule {
     "EXISTS (SELECT 1 FROM outbox_held e WHERE e.dest = h.dest" \
     " AND e.key = h.key AND e.key IS NOT NULL AND e.priority = h.priority" \
     " AND e.seq < h.seq AND e.state <> 'dead')"
+/* Rows of nobody. */
+#define STRAY(table) \
+    "SELECT dest, printf('%d rows are of no destination', count(*))" \
+    " FROM " table " WHERE dest NOT IN (SELECT name FROM outbox_dest)" \
+    " GROUP BY dest"
+#define STRAY_LANE(table) \
+    "SELECT dest, printf('%d rows are of lane %d, which has no cursor'," \
+    " count(*), lane) FROM " table " WHERE (dest, lane) NOT IN" \
+    " (SELECT dest, lane FROM outbox_cursor) GROUP BY dest, lane"
 #define CURSOR_OF_HELD \
     "outbox_held h JOIN outbox_cursor c" \
     " ON c.dest = h.dest AND c.lane = h.priority"
 
-static const struct rule rules[] = {
+static const struct verify_rule rules[] = {
+    {"dest", "SELECT NULL, 'there is none'"
+             " WHERE NOT EXISTS (SELECT 1 FROM outbox_dest)"},
+    {"dest", "SELECT d.name, printf('row %lld of lane %d is in an archive, but"
+             " not settled', min(o.seq), c.lane)"
+             " FROM outbox_dest d JOIN outbox_cursor c ON c.dest = d.name"
+             " JOIN outbox o ON o.seq > c.acked AND o.seq <= d.archived"
+             "  AND +o.priority = c.lane GROUP BY d.name, c.lane"},
     {"cursor",
         "SELECT d.name, printf('has %d cursors, not 4', count(c.lane))"
         " FROM outbox_dest d LEFT JOIN outbox_cursor c ON c.dest = d.name"
@@ -107,6 +108,8 @@ static const struct rule rules[] = {
         " %lld bytes cannot be', lo, hi, reason, n, bytes) FROM outbox_lost"
         " WHERE lo < 1 OR hi < lo OR n < 1 OR n > hi - lo + 1 OR bytes < 0"
         "  OR hi > " PUT},
+    {"total", "SELECT NULL, 'there is none'"
+              " WHERE NOT EXISTS (SELECT 1 FROM outbox_sum)"},
     {"total",
         "SELECT NULL, printf('rows %lld to %lld have %lld bytes, the totals"
         " differ by %lld', was + 1, seq, got, bytes - had)"
@@ -182,55 +185,45 @@ static const struct rule rules[] = {
         "  lag(mono_ms) OVER w AS before FROM outbox_acks"
         "  WINDOW w AS (PARTITION BY dest, lane, boot ORDER BY upto))"
         " WHERE boot IS NOT NULL AND mono_ms < before"},
+    {"acks", STRAY_LANE("outbox_acks")},
+    {"late", STRAY_LANE("outbox_late")},
+    {"lost", STRAY("outbox_lost")},
+    {"seen", STRAY("outbox_seen")},
     {"late",
         "SELECT k.dest, printf('row %lld of lane %d was delivered late, but the"
         " cursor is at %lld', k.seq, k.lane, c.acked)"
         " FROM outbox_late k JOIN outbox_cursor c ON c.dest = k.dest"
         "  AND c.lane = k.lane WHERE k.seq > c.acked"},
     {"inbox",
-        "SELECT NULL, printf('command %lld is %s, seen %lld times after %lld"
-        " attempts, processed_ms %s', arrival, state, seen, attempts,"
-        " ifnull(processed_ms, 'NULL')) FROM inbox"
-        " WHERE seen < 1 OR attempts < 0"
-        "  OR state = 'done' AND processed_ms IS NULL"
+        "SELECT NULL, printf('command %lld is %s, and processed_ms is %s',"
+        " arrival, state, ifnull(processed_ms, 'NULL')) FROM inbox"
+        " WHERE state = 'done' AND processed_ms IS NULL"
         "  OR state IN ('due', 'deferred') AND processed_ms IS NOT NULL"},
-    {"meta", "SELECT NULL, 'stream is not 16 bytes' WHERE NOT EXISTS (SELECT 1"
-             " FROM outbox_meta WHERE key = 'stream'"
-             "  AND typeof(value) = 'blob' AND length(value) = 16)"},
+    {"meta", "SELECT NULL, printf('there is no %s', column1)"
+             " FROM (VALUES ('stream'), ('machine'), ('file'),"
+             "  ('max_payload'), ('max_rows'), ('max_bytes'), ('overflow'),"
+             "  ('min_free_bytes'))"
+             " WHERE column1 NOT IN (SELECT key FROM outbox_meta"
+             "  WHERE value NOT NULL OR key IN ('machine', 'file'))"},
     {"file", "SELECT NULL, printf('the database is not in WAL mode, but in"
              " %s', journal_mode) FROM pragma_journal_mode"
              " WHERE schema = 'main' AND journal_mode <> 'wal'"},
     {"file", "SELECT NULL, quick_check FROM pragma_quick_check"
              " WHERE quick_check <> 'ok'"},
+    /* what it says of pages, quick_check has said */
+    {"index", "SELECT NULL, integrity_check FROM sqlite_schema t"
+              " JOIN pragma_integrity_check(t.name)"
+              " WHERE t.type = 'table' AND (t.name GLOB 'outbox*'"
+              "  OR t.name GLOB 'inbox*')"
+              " AND integrity_check LIKE '% index %'"},
 };
 
 /* ---- telling ---- */
 
-static int tell(const struct postbag_verify *v, const char *check,
+int postbag__verify_tell(const struct postbag_verify *v, const char *check,
     const char *dest, const char *text)
 {
     return v->finding == NULL ? 0 : v->finding(v->ctx, check, dest, text);
-}
-
-static int run_rule(
-    struct db *db, const struct postbag_verify *v, const struct rule *r)
-{
-    struct stmt s;
-    int result = 0;
-    int err = postbag__prepare(db, &s, r->sql);
-
-    if (err != POSTBAG_OK)
-        return err;
-    for (int i = 0; i < VERIFY_MOST && result == 0; i++) {
-        err = postbag__row(&s);
-        if (err != 1)
-            break;
-        err = POSTBAG_OK;
-        result = tell(
-            v, r->check, postbag__col_text(&s, 0), postbag__col_text(&s, 1));
-    }
-    postbag__finalize(&s);
-    return err == POSTBAG_OK ? result : err;
 }
 
 int postbag__verify_unreadable(struct db *db, const struct postbag_verify *v,
@@ -238,154 +231,43 @@ int postbag__verify_unreadable(struct db *db, const struct postbag_verify *v,
 {
     char text[sizeof(db->fault.text)];
 
-    if (err != POSTBAG_ECORRUPT && err != POSTBAG_ESCHEMA)
+    if (err != POSTBAG_ECORRUPT && err != POSTBAG_ESCHEMA &&
+        err != POSTBAG_ENOTFOUND)
         return err;
     (void)snprintf(text, sizeof(text), "%s", db->fault.text);
-    return tell(v, check, dest, text);
+    return postbag__verify_tell(v, check, dest, text);
 }
 
-/* ---- definitions ---- */
-
-/* An error of the model is told as one of the database. */
-static int of_model(struct db *model, struct db *db, int err)
-{
-    return err == POSTBAG_OK ? err : postbag__pass(&db->fault, &model->fault);
-}
-
-/* What setting the options of db would write. */
-static int set_options(struct db *model, struct db *db)
-{
-    struct limits limits;
-    int64_t max_payload = 0;
-    int err = postbag__query_i64(db,
-        "SELECT ifnull((SELECT value FROM outbox_meta"
-        " WHERE key = 'max_payload'), 0)",
-        &max_payload);
-
-    if (err == POSTBAG_OK)
-        err = postbag__limits_read(db, &limits);
-    if (err != POSTBAG_OK)
-        return err;
-    err = postbag__schema_ensure(model, (uint32_t)max_payload);
-    if (err == POSTBAG_OK)
-        err = postbag__limits_set(model, &limits);
-    return of_model(model, db, err);
-}
-
-static int copy_dest(struct db *model, struct db *db, const char *dest)
-{
-    const struct postbag_profile *profile;
-    int err = postbag__profile_read(db, dest, &profile);
-
-    if (err != POSTBAG_OK)
-        return err;
-    err = postbag__schema_add_dest(model, dest);
-    if (err == POSTBAG_OK)
-        err = postbag__profile_set(model, dest, profile);
-    return of_model(model, db, err);
-}
-
-static int copy_dests(
-    struct db *model, struct db *db, const struct postbag_verify *v)
+int postbag__verify_run(struct db *db, const struct postbag_verify *v,
+    const struct verify_rule *rule)
 {
     struct stmt s;
-    int err = postbag__prepare(db, &s, "SELECT name FROM outbox_dest");
+    int result = 0;
+    int err = postbag__prepare(db, &s, rule->sql);
 
-    if (err != POSTBAG_OK)
-        return err;
-    while ((err = postbag__row(&s)) == 1) {
-        err = copy_dest(model, db, postbag__col_text(&s, 0));
-        if (err == POSTBAG_EINVAL)
-            err = tell(v, "schema", postbag__col_text(&s, 0), db->fault.text);
-        if (err != POSTBAG_OK)
+    for (int i = 0; err == POSTBAG_OK && i < VERIFY_MOST && result == 0; i++) {
+        err = postbag__row(&s);
+        if (err != 1)
             break;
+        err = POSTBAG_OK;
+        result = postbag__verify_tell(
+            v, rule->check, postbag__col_text(&s, 0), postbag__col_text(&s, 1));
     }
     postbag__finalize(&s);
-    return err;
-}
-
-/* wanted stands on a definition: does the other database have it? */
-static int compare(const struct postbag_verify *v, struct stmt *wanted,
-    struct stmt *found, const char *missing)
-{
-    const char *kind = postbag__col_text(wanted, 0);
-    const char *name = postbag__col_text(wanted, 1);
-    int is_there;
-    int is_same = 0;
-    char text[160];
-
-    for (int i = 0; i < 3; i++)
-        postbag__bind_text(found, i + 1, postbag__col_text(wanted, i));
-    is_there = postbag__row(found);
-    if (is_there == 1) {
-        is_same = postbag__col_i64(found, 0) != 0;
-        postbag__reset(found);
-    }
-    if (is_there < 0 || is_same)
-        return is_there < 0 ? is_there : POSTBAG_OK;
-    (void)snprintf(text, sizeof(text), "%s %s %s", kind, name,
-        is_there ? "is not as this library writes it" : missing);
-    return tell(v, "schema", NULL, text);
-}
-
-static int compare_all(const struct postbag_verify *v, struct db *wanted_in,
-    const char *wanted_sql, struct db *found_in, const char *found_sql,
-    const char *missing)
-{
-    struct stmt wanted = {0};
-    struct stmt found = {0};
-    int err = postbag__prepare(wanted_in, &wanted, wanted_sql);
-
-    if (err == POSTBAG_OK)
-        err = postbag__prepare(found_in, &found, found_sql);
-    while (err == POSTBAG_OK && (err = postbag__row(&wanted)) == 1)
-        err = compare(v, &wanted, &found, missing);
-    postbag__finalize(&wanted);
-    postbag__finalize(&found);
-    return err;
-}
-
-static int check_schema(struct db *db, const struct postbag_verify *v)
-{
-    struct db model;
-    int err = postbag__db_open(&model, ":memory:", DB_SCRATCH, DB_NORMAL, 0);
-
-    err = of_model(&model, db, err);
-    if (err == POSTBAG_OK)
-        err = set_options(&model, db);
-    if (err == POSTBAG_OK)
-        err = copy_dests(&model, db, v);
-    if (err == POSTBAG_OK)
-        err = compare_all(v, &model,
-            "SELECT type, name, sql FROM sqlite_schema WHERE sql NOT NULL", db,
-            "SELECT sql = ?3 FROM main.sqlite_schema"
-            " WHERE type = ?1 AND name = ?2",
-            "is missing");
-    /* a trigger of ours that ought to be gone refuses messages */
-    if (err == POSTBAG_OK)
-        err = compare_all(v, db,
-            "SELECT type, name, sql FROM main.sqlite_schema"
-            " WHERE type = 'trigger' AND tbl_name = 'outbox'"
-            "  AND substr(name, 1, 7) = 'outbox_'"
-            "  AND name <> '" POSTBAG__ROOM_GUARD "'",
-            &model,
-            "SELECT ?3 NOT NULL FROM sqlite_schema"
-            " WHERE type = ?1 AND name = ?2",
-            "ought to be gone");
-    postbag__db_close(&model);
-    return err;
+    return err == POSTBAG_OK
+               ? result
+               : postbag__verify_unreadable(db, v, rule->check, NULL, err);
 }
 
 int postbag__verify(struct db *db, const struct postbag_verify *v)
 {
-    int err = check_schema(db, v);
+    int err = postbag__verify_schema(db, v);
 
     if (err < 0)
         err = postbag__verify_unreadable(db, v, "schema", NULL, err);
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && err == 0; i++) {
-        err = run_rule(db, v, &rules[i]);
-        if (err < 0)
-            err = postbag__verify_unreadable(db, v, rules[i].check, NULL, err);
-    }
+    if (err == 0)
+        err = postbag__verify_values(db, v);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && err == 0; i++)
+        err = postbag__verify_run(db, v, &rules[i]);
     return err;
 }

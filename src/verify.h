@@ -24,4 +24,28 @@ POSTBAG_CHECK int postbag__verify_unreadable(struct db *db,
     const struct postbag_verify *v, const char *check, const char *dest,
     int err);
 
+/* ---- for verify_*.c, each with a part of it ---- */
+
+/* A query with a row for each finding: the destination or NULL, and a line for
+ * people. */
+struct verify_rule {
+    const char *check;
+    const char *sql;
+};
+
+/* Rows put: the newest is always there. */
+#define VERIFY_PUT "(SELECT ifnull(max(seq), 0) FROM outbox)"
+
+POSTBAG_CHECK int postbag__verify_run(struct db *db,
+    const struct postbag_verify *v, const struct verify_rule *rule);
+POSTBAG_CHECK int postbag__verify_tell(const struct postbag_verify *v,
+    const char *check, const char *dest, const char *text);
+
+/* Of verify_schema.c: definitions of tables and triggers. */
+POSTBAG_CHECK int postbag__verify_schema(
+    struct db *db, const struct postbag_verify *v);
+/* Of verify_values.c: what no row ever says. */
+POSTBAG_CHECK int postbag__verify_values(
+    struct db *db, const struct postbag_verify *v);
+
 #endif

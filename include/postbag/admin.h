@@ -61,7 +61,8 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_init(
  * @param out  yours: postbag_admin_close
  * @param why  may be NULL; filled on failure
  * @return POSTBAG_OK, EINVAL, EVERSION, ESCHEMA (no outbox, or one of another
- *         version), ESTORAGE, ESQLITE
+ *         version), ECORRUPT (damaged, or no database of SQLite at all),
+ *         ESTORAGE, ESQLITE
  * Thread: any.  Blocks: on SQLite.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_admin_open(struct postbag_admin **out,

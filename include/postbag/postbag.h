@@ -146,9 +146,10 @@ struct postbag_writer_config {
  * connection is changed: no hook, no pragma.
  * @param why  may be NULL; filled on failure
  * @return POSTBAG_OK, EINVAL, EVERSION, ENOMEM, EIO, ESTATE (no busy timeout),
- *         ESCHEMA (no outbox in "main", or another version), ESTORAGE (not
- *         WAL; UTF-16), ESQLITE (older than 3.37; single-threaded build; not
- *         the SQLite library that Postbag runs on)
+ *         ESCHEMA (no outbox in "main", or another version), ECORRUPT (it has
+ *         lost its version), ESTORAGE (not WAL; UTF-16), ESQLITE (older than
+ *         3.37; single-threaded build; not the SQLite library that Postbag
+ *         runs on)
  * Thread: the one that uses the connection.  Blocks: on SQLite only.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_writer_open(struct postbag_writer **out,

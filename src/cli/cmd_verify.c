@@ -122,7 +122,19 @@ static int dropped_json(void *ctx, const char *dest, const char *reason,
 
 /* ---- both ---- */
 
-static int verify_plain(struct postbag_admin *a, struct check *c)
+/* The database, or why it is none that could be opened. */
+struct subject {
+    struct postbag_admin *admin; /* NULL: damaged */
+    struct postbag_fault why;
+};
+
+static int find_all(struct subject *u, const struct postbag_verify *v)
+{
+    return u->admin == NULL ? v->finding(v->ctx, "file", NULL, u->why.text)
+                            : postbag_admin_verify(u->admin, v);
+}
+
+static int verify_plain(struct subject *u, struct check *c)
 {
     const struct postbag_verify v = {
         .struct_size = sizeof(v),
@@ -131,14 +143,14 @@ static int verify_plain(struct postbag_admin *a, struct check *c)
         .ledger = ledger_plain,
         .dropped = dropped_plain,
     };
-    int err = postbag_admin_verify(a, &v);
+    int err = find_all(u, &v);
 
     if (err == POSTBAG_OK && c->findings == 0)
         (void)puts("sound");
     return err;
 }
 
-static int verify_json(struct postbag_admin *a, struct check *c)
+static int verify_json(struct subject *u, struct check *c)
 {
     const struct postbag_verify v = {
         .struct_size = sizeof(v),
@@ -151,7 +163,7 @@ static int verify_json(struct postbag_admin *a, struct check *c)
 
     json_open(&c->json, NULL, '{');
     json_open(&c->json, "findings", '[');
-    err = postbag_admin_verify(a, &v);
+    err = find_all(u, &v);
     if (err != POSTBAG_OK)
         return err;
     end_part(c);
@@ -164,19 +176,23 @@ static int verify_json(struct postbag_admin *a, struct check *c)
 
 int cli_verify(const struct args *args)
 {
+    const struct postbag_admin_config config = cli_config(args, 0);
     struct check c = {.json = {.to = stdout, .is_first = 1}};
-    struct postbag_admin *a;
-    int code = cli_open(&a, args, 0);
+    struct subject u = {0};
+    int code = cli_find(args);
     int err;
 
     if (code != CLI_OK)
         return code;
-    err =
-        args->format == FORMAT_TABLE ? verify_plain(a, &c) : verify_json(a, &c);
+    err = postbag_admin_open(&u.admin, &config, &u.why);
+    if (err != POSTBAG_OK && err != POSTBAG_ECORRUPT)
+        return cli_fail(config.db_path, &u.why);
+    err = args->format == FORMAT_TABLE ? verify_plain(&u, &c)
+                                       : verify_json(&u, &c);
     if (err != POSTBAG_OK)
-        code = cli_fail(args->words[0], postbag_admin_fault(a));
+        code = cli_fail(config.db_path, postbag_admin_fault(u.admin));
     else if (c.findings != 0)
         code = CLI_UNSOUND;
-    postbag_admin_close(a);
+    postbag_admin_close(u.admin);
     return code;
 }

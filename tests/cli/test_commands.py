@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import shutil
 import sqlite3
 import subprocess
 import unittest
@@ -253,19 +254,18 @@ class Verify(CliTest):
                  "UPDATE outbox_cursor SET settled_bytes = 6, delivered = 1,"
                  " dropped = 1 WHERE lane = 0",
                  "INSERT INTO outbox_lost VALUES ('main', 2, 2, 1, 2,"
-                 " 'a\x1breason', 1)")
+                 " 'ttl', 1)")
 
     def test_verify_sound_ledger_is_printed(self):
         self.assertEqual(
             self.ok("verify", self.db),
             "main: 5 put = 1 delivered + 2 pending + 0 held + 1 dead"
-            " + 1 dropped + 0 passed\n  dropped, a\\x1breason: 1\nsound\n")
+            " + 1 dropped + 0 passed\n  dropped, ttl: 1\nsound\n")
         self.assertEqual(self.json("verify", self.db), {
             "findings": [], "destinations": [{
                 "dest": "main", "put": 5, "delivered": 1, "pending": 2,
                 "held": 0, "dead": 1, "dropped": 1, "passed": 0, "replayed": 0,
-                "reasons": [{"reason": "a\x1breason", "messages": 1,
-                             "bytes": 2}]}],
+                "reasons": [{"reason": "ttl", "messages": 1, "bytes": 2}]}],
             "sound": True})
 
     def test_verify_findings_are_told_and_end_with_their_own_code(self):
@@ -283,6 +283,59 @@ class Verify(CliTest):
         self.assertEqual((finding["check"], finding["dest"]),
                          ("ledger", "main"))
         self.assertIn(text, finding["text"])
+
+    def test_verify_escapes_what_was_damaged(self):
+        self.sql("UPDATE outbox_lost SET reason = 'a\x1bb'")
+        result = self.run_cli("verify", self.db)
+        self.assertEqual(result.returncode, UNSOUND)
+        self.assertIn("reason cannot be 'a\\x1bb'", result.out)
+        self.assertIn("dropped, a\\x1bb: 1", result.out)
+
+    def test_verify_each_damage_ends_with_its_own_code(self):
+        shutil.copy(self.db, self.path("sound.db"))
+        for damage, text in (
+                ("DELETE FROM outbox_sum", "total: there is none"),
+                ("DELETE FROM outbox_dest", "dest: there is none"),
+                ("DELETE FROM outbox_meta WHERE key = 'schema_version'",
+                 "file: outbox_meta has no schema_version"),
+                ("DELETE FROM outbox_meta WHERE key = 'max_rows'",
+                 "meta: there is no max_rows"),
+                ("DROP TABLE outbox_meta", "file: table outbox_meta is"),
+                ("DROP TABLE outbox_dest", "schema: table outbox_dest is")):
+            self.sql(damage)
+            result = self.run_cli("verify", self.db)
+            self.assertEqual((result.returncode, result.err), (UNSOUND, ""))
+            self.assertIn(text, result.out)
+            shutil.copy(self.path("sound.db"), self.db)
+        self.ok("verify", self.db)
+
+    def test_verify_what_cannot_be_opened_is_a_finding(self):
+        for offset, text in ((0, "file is not a database"),
+                             (44, "unsupported file format"),
+                             (100, "malformed")):
+            copy = self.path("copy.db")
+            shutil.copy(self.db, copy)
+            with open(copy, "r+b") as file:
+                file.seek(offset)
+                file.write(b"damage")
+            result = self.run_cli("verify", copy)
+            self.assertEqual((result.returncode, result.err), (UNSOUND, ""))
+            self.assertTrue(result.out.startswith("file: "), result.out)
+            self.assertIn(text, result.out)
+            report = self.run_cli("verify", copy, "-o", "json")
+            self.assertEqual(report.returncode, UNSOUND)
+            report = json.loads(report.out)
+            self.assertEqual((report["sound"], report["destinations"]),
+                             (False, []))
+            self.assertEqual(report["findings"][0]["check"], "file")
+
+    def test_verify_what_is_no_outbox_is_an_error(self):
+        self.refused(NOT_FOUND, "gone.db", "verify", self.path("gone.db"))
+        self.refused(ERROR, "postbag init makes it", "verify",
+                     self.write("empty.db", ""))
+        self.sql("UPDATE outbox_meta SET value = 99"
+                 " WHERE key = 'schema_version'")
+        self.refused(ERROR, "version 99", "verify", self.db)
 
     def test_verify_copies(self):
         copy = self.path("copy.db")

@@ -47,6 +47,8 @@ SAME_FLOOR = {
     "trial_store": ["held_store"],
     "sender_revive": ["sender"],
     "sightings": ["moment"],
+    "verify_schema": ["verify"],
+    "verify_values": ["verify"],
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "engine_open": ["engine"],

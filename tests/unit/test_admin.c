@@ -70,7 +70,7 @@ static void test_admin_open_without_tables_is_a_schema_error(void **state)
         .struct_size = sizeof(config), .port = postbag_linux_port()};
 
     temp_db_open(&t);
-    temp_db_run(&t, "DROP TABLE outbox_meta");
+    temp_db_run(&t, "DROP TABLE outbox_meta; DROP TABLE outbox_cursor");
     config.db_path = t.path;
     assert_int_equal(postbag_admin_open(&a, &config, &why), POSTBAG_ESCHEMA);
     assert_null(a);

@@ -182,6 +182,29 @@ static void test_admin_care_verify_goes_on_where_it_cannot_read(void **state)
     assert_has(w->told, "|ledger|");
 }
 
+static void test_admin_care_verify_without_totals_finds_that(void **state)
+{
+    struct world *w = *state;
+
+    drop_two(w);
+    sql_run(w->t.app, "DELETE FROM outbox_sum");
+    assert_ok(verify(w));
+    assert_string_equal(w->told, "ledger|total|ledger|");
+}
+
+static void test_admin_care_verify_without_destinations_finds_that(void **state)
+{
+    struct world *w = *state;
+
+    sql_run(w->t.app, "DROP TABLE outbox_dest");
+    assert_ok(verify(w));
+    assert_has(w->told, "schema|");
+    assert_has(w->told, "|ledger|");
+    sql_run(w->t.app, "DROP TABLE outbox_meta");
+    assert_ok(verify(w));
+    assert_string_equal(w->told, "file|");
+}
+
 /* ---- replay ---- */
 
 static void test_admin_care_replay_queues_what_was_delivered(void **state)
@@ -426,6 +449,8 @@ int main(void)
         TEST_IN(test_admin_care_verify_holds_nothing_afterwards),
         TEST_IN(test_admin_care_verify_without_callbacks),
         TEST_IN(test_admin_care_verify_goes_on_where_it_cannot_read),
+        TEST_IN(test_admin_care_verify_without_totals_finds_that),
+        TEST_IN(test_admin_care_verify_without_destinations_finds_that),
         TEST_IN(test_admin_care_replay_queues_what_was_delivered),
         TEST_IN(test_admin_care_replay_refusals_change_nothing),
         TEST_IN(test_admin_care_archive_notes_what_is_safe),

@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include "db.h"
+#include "tempdb.h"
 #include "unit.h"
 
 static void test_codes_of_sqlite_have_their_error(void **state)
@@ -88,6 +89,31 @@ static void test_codes_of_constraints_go_by_their_text(void **state)
     (void)sqlite3_close(db.handle);
 }
 
+/* The number in the file: 1 to 4 since there is SQLite 3. */
+static void test_codes_of_a_format_that_never_was(void **state)
+{
+    static const unsigned char never[] = {0, 0, 0, 9};
+    struct tempdb t;
+    struct db db = {.handle = NULL};
+    FILE *file;
+
+    (void)state;
+    tempdb_make(&t);
+    t.app = tempdb_connect(&t);
+    sql_run(t.app, "PRAGMA journal_mode = DELETE; CREATE TABLE x(a)");
+    file = fopen(t.path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 44, SEEK_SET), 0);
+    assert_int_equal(fwrite(never, 1, sizeof(never), file), sizeof(never));
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(sqlite3_open(t.path, &db.handle), SQLITE_OK);
+    assert_int_equal(postbag__exec(&db, "SELECT * FROM x"), POSTBAG_ECORRUPT);
+    assert_int_equal(
+        postbag__exec(&db, "SELECT * FROM nowhere"), POSTBAG_ECORRUPT);
+    (void)sqlite3_close(db.handle);
+    tempdb_remove(&t);
+}
+
 static int quota_is_over(sqlite3_vfs *vfs, int size, char *text)
 {
     (void)vfs;
@@ -123,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes_of_sqlite_have_their_error),
         cmocka_unit_test(test_codes_of_constraints_go_by_their_text),
+        cmocka_unit_test(test_codes_of_a_format_that_never_was),
         cmocka_unit_test(test_codes_of_files_go_by_what_the_system_says),
     };
 

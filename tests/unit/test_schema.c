@@ -108,6 +108,31 @@ static void test_schema_of_a_newer_version_is_refused(void **state)
         POSTBAG__MAX_PAYLOAD_DEFAULT);
 }
 
+/* Of an outbox that was damaged, not of a database that has none. */
+static void test_schema_without_its_version_is_corrupt(void **state)
+{
+    static const char *const damages[] = {
+        "DELETE FROM outbox_meta WHERE key = 'schema_version'",
+        "UPDATE outbox_meta SET value = 'zz' WHERE key = 'schema_version'",
+    };
+    struct tempdb *t = *state;
+    struct db db;
+
+    assert_ok(postbag__db_borrow(&db, t->app));
+    for (size_t i = 0; i < COUNT(damages); i++) {
+        sql_run(t->app, "BEGIN; %s", damages[i]);
+        assert_int_equal(postbag__schema_check(&db), POSTBAG_ECORRUPT);
+        assert_has(db.fault.text, "no schema_version");
+        assert_int_equal(postbag__schema_ensure(&db, 0), POSTBAG_ECORRUPT);
+        sql_run(t->app, "ROLLBACK");
+    }
+    sql_run(t->app, "DROP TABLE outbox_meta");
+    assert_int_equal(postbag__schema_check(&db), POSTBAG_ECORRUPT);
+    assert_has(db.fault.text, "outbox_meta is missing");
+    sql_run(t->app, "DROP TABLE outbox_held");
+    assert_int_equal(postbag__schema_check(&db), POSTBAG_ESCHEMA);
+}
+
 /* Foreign names are refused, and nothing of ours is left behind. */
 static void test_schema_beside_foreign_names_is_refused(void **state)
 {
@@ -454,6 +479,7 @@ int main(void)
             set_up_empty, tear_down),
         TEST_IN(test_schema_that_is_ready_is_not_written_to),
         TEST_IN(test_schema_of_a_newer_version_is_refused),
+        TEST_IN(test_schema_without_its_version_is_corrupt),
         TEST_IN(test_schema_two_columns_suffice_for_a_message),
         TEST_IN(test_schema_payload_keeps_its_type_and_bytes),
         TEST_IN(test_schema_sum_each_256_rows_is_their_bytes),
