@@ -11,16 +11,13 @@
 
 #include "drop_sql.h"
 
-#define ENTRY "reason = 'coalesced'"
-
 static const char trigger[] =
     "CREATE TRIGGER outbox_replace AFTER INSERT ON outbox"
     " WHEN NEW.coalesce IS NOT NULL AND EXISTS"
     " (SELECT 1 FROM outbox o WHERE " POSTBAG__REPLACED ")"
     " BEGIN " DROP_COUNT(POSTBAG__REPLACED, "NEW.priority")
-        DROP_EXTEND(POSTBAG__REPLACED, ENTRY)
-            DROP_RECORD(POSTBAG__REPLACED, "coalesced", ENTRY)
-                DROP_DELETE(POSTBAG__REPLACED) " END";
+        DROP_SUM_UP(POSTBAG__REPLACED, "coalesced")
+            DROP_DELETE(POSTBAG__REPLACED) " END";
 
 int postbag__coalesce_create(struct db *db)
 {
@@ -32,10 +29,6 @@ int postbag__coalesce_create(struct db *db)
         err = postbag__exec(db,
             "CREATE INDEX outbox_held_coalesce"
             " ON outbox_held(dest, coalesce, seq) WHERE coalesce IS NOT NULL");
-    if (err == POSTBAG_OK)
-        err = postbag__exec(db,
-            "CREATE INDEX outbox_lost_coalesced ON outbox_lost(dest)"
-            " WHERE reason = 'coalesced'");
     return err == POSTBAG_OK ? postbag__exec(db, trigger) : err;
 }
 

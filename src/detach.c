@@ -170,7 +170,7 @@ static int drop(struct jump *j, struct lane *l, const struct scanned *row)
     j->run.hi = row->seq;
     j->run.n++;
     j->run.bytes += row->bytes;
-    l->gain.expired.n++;
+    l->gain.dropped++;
     return err;
 }
 

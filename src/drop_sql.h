@@ -37,6 +37,13 @@
     "  WHERE " rows " AND (o.dest IS NULL OR o.dest = d.name)" \
     "  GROUP BY d.name) l"
 
+/* An INSERT into outbox_lost adds to the entry that is there: of the same range
+ * and reason, or summing up the same reason. */
+#define DROP_MERGE \
+    " ON CONFLICT DO UPDATE SET lo = min(lo, excluded.lo)," \
+    " hi = max(hi, excluded.hi), n = n + excluded.n," \
+    " bytes = bytes + excluded.bytes, at_ms = max(at_ms, excluded.at_ms)"
+
 /* Into the entry of outbox_lost that `entry` selects, if there is one, ... */
 #define DROP_EXTEND(rows, entry) \
     "UPDATE outbox_lost SET lo = min(outbox_lost.lo, l.lo)," \
@@ -51,6 +58,12 @@
     " FROM " DROP_LOSSES( \
         rows) " WHERE NOT EXISTS (SELECT 1" \
               "  FROM outbox_lost WHERE dest = l.name AND " entry ");"
+
+/* Into the entry that sums up its reason: what is deleted needs no name. */
+#define DROP_SUM_UP(rows, why) \
+    "INSERT INTO outbox_lost(dest, lo, hi, n, bytes, reason, at_ms, exact)" \
+    " SELECT l.name, l.lo, l.hi, l.n, l.bytes, '" why "', " DROP_NOW ", 0" \
+    " FROM " DROP_LOSSES(rows) " WHERE true" DROP_MERGE ";"
 
 #define DROP_DELETE(rows) \
     "DELETE FROM outbox WHERE seq IN" \

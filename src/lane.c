@@ -101,6 +101,16 @@ static void count_lost(struct lost *lost, const struct entry *e)
     lost->bytes += e->bytes;
 }
 
+static void count_replaced(struct lane *l, const struct entry *e)
+{
+    struct lost *range = l->gain.replaced;
+    const struct lost *last = range + POSTBAG__LANE_RANGES - 1;
+
+    while (range < last && range->n != 0 && range->hi + 1 != e->seq)
+        range++;
+    count_lost(range, e);
+}
+
 static void count_gain(struct lane *l, const struct entry *e)
 {
     if (e->outcome == OUTCOME_GONE)
@@ -109,10 +119,12 @@ static void count_gain(struct lane *l, const struct entry *e)
     l->gain.bytes += e->bytes;
     l->gain.delivered += e->outcome == OUTCOME_DELIVERED;
     l->gain.passed += e->outcome == OUTCOME_PASSED;
+    l->gain.dropped +=
+        e->outcome == OUTCOME_EXPIRED || e->outcome == OUTCOME_REPLACED;
     if (e->outcome == OUTCOME_EXPIRED)
         count_lost(&l->gain.expired, e);
     if (e->outcome == OUTCOME_REPLACED)
-        count_lost(&l->gain.replaced, e);
+        count_replaced(l, e);
 }
 
 /* An empty lane has looked at everything up to scanned and found nothing of

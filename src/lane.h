@@ -19,6 +19,8 @@
 
 /* As many as there are priorities. */
 enum { POSTBAG__LANES = 4 };
+/* Ranges of replaced rows that are told apart, between two saves. */
+enum { POSTBAG__LANE_RANGES = 16 };
 enum entry_state { ENTRY_READY, ENTRY_FLYING, ENTRY_SETTLED };
 /* How a row was settled. */
 enum outcome {
@@ -46,9 +48,10 @@ struct lost {
 
 /* What passed the cursor since the last save. */
 struct lane_gain {
-    int64_t rows, bytes, delivered, passed;
+    int64_t rows, bytes, delivered, passed, dropped;
     struct lost expired;
-    struct lost replaced; /* with others between them */
+    /* in the last all that come after, with others between them */
+    struct lost replaced[POSTBAG__LANE_RANGES];
 };
 
 struct lane {

@@ -87,7 +87,8 @@
  * was dropped, is of other lanes, or for others. */
 #define GROWS \
     "reason = 'limit' AND outbox_lost.hi = (SELECT max(hi)" \
-    " FROM outbox_lost x WHERE x.dest = l.name AND x.reason = 'limit')" \
+    " FROM outbox_lost x WHERE x.dest = l.name AND x.reason = 'limit'" \
+    "  AND x.exact)" \
     " AND outbox_lost.hi < l.lo AND outbox_lost.hi > " RESERVED
 #define GREW "reason = 'limit' AND hi = l.hi"
 #define DROP_ALL(rows) \

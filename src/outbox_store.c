@@ -179,7 +179,7 @@ int postbag__outbox_save(
     postbag__bind_i64(s, 6, l->gain.bytes);
     postbag__bind_i64(s, 7, l->gain.delivered);
     postbag__bind_i64(s, 8, l->gain.passed);
-    postbag__bind_i64(s, 9, l->gain.expired.n + l->gain.replaced.n);
+    postbag__bind_i64(s, 9, l->gain.dropped);
     err = postbag__run(s);
     if (err == POSTBAG_OK && postbag__changes(o->db) != 1)
         err = postbag__fail(&o->db->fault, POSTBAG_EFENCED,

@@ -11,6 +11,7 @@
 
 #include "coalesce_store.h"
 #include "error.h"
+#include "lost_store.h"
 #include "message.h"
 #include "schema_held.h"
 #include "ttl_store.h"
@@ -49,6 +50,7 @@ static const char *const outbox_tables[] = {
     " dead_rows INTEGER NOT NULL DEFAULT 0,"
     " dead_bytes INTEGER NOT NULL DEFAULT 0,"
     " replayed INTEGER NOT NULL DEFAULT 0,"
+    " losses INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(dest, lane)) STRICT, WITHOUT ROWID",
 
     "CREATE TABLE outbox("
@@ -81,12 +83,6 @@ static const char *const outbox_tables[] = {
     " dest TEXT NOT NULL, lane INTEGER NOT NULL, seq INTEGER NOT NULL,"
     " at_ms INTEGER NOT NULL, attempts INTEGER NOT NULL,"
     " PRIMARY KEY(dest, lane, seq)) STRICT, WITHOUT ROWID",
-
-    "CREATE TABLE outbox_lost("
-    " dest TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL,"
-    " n INTEGER NOT NULL, bytes INTEGER NOT NULL, reason TEXT NOT NULL,"
-    " at_ms INTEGER NOT NULL,"
-    " PRIMARY KEY(dest, hi, lo, reason)) STRICT, WITHOUT ROWID",
 };
 
 static const char *const outbox_triggers[] = {
@@ -221,6 +217,8 @@ static int create_v1(struct db *db)
         err = postbag__schema_create_held(db);
     if (err == POSTBAG_OK)
         err = POSTBAG__EXEC_ALL(db, outbox_triggers);
+    if (err == POSTBAG_OK)
+        err = postbag__lost_create(db);
     if (err == POSTBAG_OK)
         err = postbag__coalesce_create(db);
     if (err == POSTBAG_OK)

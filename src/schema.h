@@ -15,10 +15,10 @@ enum { POSTBAG__MAX_PAYLOAD_DEFAULT = 65536 };
  */
 #define POSTBAG__ROW_IS_PASSED \
     "(o.seq < d.first_seq OR ifnull(o.dest <> d.name, 0))"
-/* An entry l of outbox_lost of o's destination tells of row o.  Coalesced rows
- * have one entry for all, and those of a limit are bulk. */
+/* An entry l of outbox_lost of o's destination tells of row o: not one that
+ * sums up, and those of a limit are bulk. */
 #define POSTBAG__LOST_NAMES_ROW \
-    "(o.seq BETWEEN l.lo AND l.hi AND l.reason <> 'coalesced'" \
+    "(o.seq BETWEEN l.lo AND l.hi AND l.exact" \
     " AND (o.priority = 0 OR l.reason <> 'limit'))"
 #define POSTBAG__ROW_STATE \
     "CASE WHEN h.seq IS NOT NULL THEN h.state" \

@@ -213,18 +213,28 @@ static int note_time(struct sender *s, int i)
     return postbag__outbox_note_ack(s->outbox, i, s->lanes[i].acked, &now);
 }
 
+static int note_lost(struct sender *s, const struct lane_gain *gain)
+{
+    const struct postbag_port *port = s->shared->port;
+    int64_t wall_ms = port->wall_ms(port->ctx);
+    int err = POSTBAG_OK;
+
+    if (gain->expired.n != 0)
+        err = postbag__lost_note(s->lost, &gain->expired, "ttl", wall_ms);
+    for (int k = 0; k < POSTBAG__LANE_RANGES && err == POSTBAG_OK; k++)
+        if (gain->replaced[k].n != 0)
+            err = postbag__lost_note(
+                s->lost, &gain->replaced[k], "coalesced", wall_ms);
+    return err;
+}
+
 static int save_lane(struct sender *s, int i, int64_t wanted)
 {
     struct lane *l = &s->lanes[i];
-    const struct postbag_port *port = s->shared->port;
     int err = postbag__outbox_save(s->outbox, i, l, reservation(s, l, wanted));
 
-    if (err == POSTBAG_OK && l->gain.expired.n != 0)
-        err = postbag__lost_note(
-            s->lost, &l->gain.expired, "ttl", port->wall_ms(port->ctx));
-    if (err == POSTBAG_OK && l->gain.replaced.n != 0)
-        err = postbag__lost_note(
-            s->lost, &l->gain.replaced, "coalesced", port->wall_ms(port->ctx));
+    if (err == POSTBAG_OK && l->gain.dropped != 0)
+        err = note_lost(s, &l->gain);
     if (err != POSTBAG_OK || !s->options.notes_times || l->gain.rows == 0)
         return err;
     return note_time(s, i);

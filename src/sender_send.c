@@ -26,8 +26,8 @@ static int has_bytes(const struct sender *s, const struct turn *t,
     return s->window.used == 0 || flying <= most;
 }
 
-static int has_room(
-    const struct sender *s, const struct turn *t, uint32_t bytes)
+/* Who is throttled is in nobody's way: it is the broker that is slow. */
+static int has_room(struct sender *s, const struct turn *t, uint32_t bytes)
 {
     uint32_t slots = s->allowed;
 
@@ -35,8 +35,12 @@ static int has_room(
         return 0;
     if (leaves_room(t) && slots > 1)
         slots--;
-    return s->window.used < slots &&
-           has_bytes(s, t, s->window.bytes + bytes, s->options.window_bytes);
+    if (s->window.used < slots &&
+        has_bytes(s, t, s->window.bytes + bytes, s->options.window_bytes))
+        return 1;
+    s->is_in_the_way =
+        s->window.used == 1 && s->allowed >= postbag__sender_full_window(s);
+    return 0;
 }
 
 /* The broker's own bound counts whole packets, known only when one is built. */
@@ -161,6 +165,7 @@ static int send_row(
         return POSTBAG_EAGAIN;
     if (s->window.used == 1)
         postbag__patience_restart(&s->patience, t->now_us);
+    s->is_in_the_way = 0;
     slot->seq = row->seq;
     slot->lane = (uint8_t)t->lane;
     slot->is_held = (uint8_t)is_held;

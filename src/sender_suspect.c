@@ -122,14 +122,14 @@ int postbag__sender_judge(struct sender *s, enum suspicion_end end)
 {
     struct suspicion *suspicion = &s->suspicion;
     int64_t seq = suspicion->oldest;
-    int is_suspect = 0;
+    struct suspicion_row lone = {.is_in_the_way = s->is_in_the_way};
 
     postbag__trial_lost(&s->trial);
     if (suspicion->lost == 1)
-        is_suspect = postbag__held_is_suspect(s->held, seq);
-    if (is_suspect < 0)
-        return is_suspect;
-    switch (postbag__suspicion_death(suspicion, end, is_suspect)) {
+        lone.is_suspect = postbag__held_is_suspect(s->held, seq);
+    if (lone.is_suspect < 0)
+        return lone.is_suspect;
+    switch (postbag__suspicion_death(suspicion, end, &lone)) {
     case SUSPICION_SET_ASIDE:
         return set_row_aside(s, seq, words_of(end)->set_aside);
     case SUSPICION_AGAIN:

@@ -67,14 +67,17 @@ static enum suspicion_verdict count_end(struct suspicion *s)
 
 /* A broker that answered what was sent later passed this one over.  So its next
  * silence speaks against it, too, for nothing may be left to be sent beside it;
- * nor is there anything while it is one at a time. */
-static enum suspicion_verdict count_silence(struct suspicion *s, uint32_t lost)
+ * nor is there anything while it is one at a time, or the one is in the way of
+ * all others. */
+static enum suspicion_verdict count_silence(
+    struct suspicion *s, uint32_t lost, int is_in_the_way)
 {
-    int is_isolated = lost == 1 && postbag__suspicion_isolates(s);
+    int has_no_other =
+        lost == 1 && (postbag__suspicion_isolates(s) || is_in_the_way);
 
     if (s->nth < s->answered)
         s->passed = s->oldest;
-    if (s->passed != s->oldest && !is_isolated)
+    if (s->passed != s->oldest && !has_no_other)
         return SUSPICION_NONE;
     return count_end(s);
 }
@@ -88,8 +91,8 @@ static enum suspicion_verdict judge_suspect(
     return end == SUSPICION_QUOTA ? SUSPICION_CHARGE : SUSPICION_GUILTY;
 }
 
-enum suspicion_verdict postbag__suspicion_death(
-    struct suspicion *s, enum suspicion_end end, int is_suspect)
+enum suspicion_verdict postbag__suspicion_death(struct suspicion *s,
+    enum suspicion_end end, const struct suspicion_row *lone)
 {
     uint32_t lost = s->lost;
 
@@ -98,10 +101,10 @@ enum suspicion_verdict postbag__suspicion_death(
     s->has_denied = 0;
     if (lost == 0 || end == SUSPICION_NO_ROWS)
         return SUSPICION_NONE;
-    if (lost == 1 && is_suspect)
+    if (lost == 1 && lone->is_suspect)
         return judge_suspect(s, end);
     if (end == SUSPICION_SILENCE)
-        return count_silence(s, lost);
+        return count_silence(s, lost, lone->is_in_the_way);
     count_death(s, lost, end);
     if (end == SUSPICION_QUOTA && postbag__suspicion_was_acked(s))
         return SUSPICION_NONE; /* it is the quota that was used up */

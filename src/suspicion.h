@@ -5,9 +5,10 @@
  *
  *   two deaths with rows in flight and no success --> one row at a time, until
  *   as many rows as were in flight are settled; a row alone at three deaths,
- *   or three times the one without a PUBACK while the broker answered others
- *   --> set aside as suspect; a suspect that, alone, ends a connection that
- *   acknowledged another row --> dead.  Anything else is the link's fault.
+ *   or three times the one without a PUBACK while the broker answered others,
+ *   or while others found no room beside it --> set aside as suspect; a
+ *   suspect that, alone, ends a connection that acknowledged another row -->
+ *   dead.  Anything else is the link's fault.
  */
 #ifndef POSTBAG_SRC_SUSPICION_H
 #define POSTBAG_SRC_SUSPICION_H
@@ -58,11 +59,15 @@ void postbag__suspicion_answered(
     struct suspicion *s, uint64_t nth, int is_success);
 /* The connection ended with this row in flight, its nth send. */
 void postbag__suspicion_lost(struct suspicion *s, int64_t seq, uint64_t nth);
+/* What is known of a lone row besides. */
+struct suspicion_row {
+    int is_suspect;    /* it was set aside before */
+    int is_in_the_way; /* others waited that found no room beside it */
+};
 /* All that were lost are told.  They count once: what follows may be an
- * attempt that never comes up.  is_suspect: the lone row was set aside
- * before. */
-enum suspicion_verdict postbag__suspicion_death(
-    struct suspicion *s, enum suspicion_end end, int is_suspect);
+ * attempt that never comes up. */
+enum suspicion_verdict postbag__suspicion_death(struct suspicion *s,
+    enum suspicion_end end, const struct suspicion_row *lone);
 /* One row at a time? */
 int postbag__suspicion_isolates(const struct suspicion *s);
 /* This connection brought a PUBACK that was no refusal. */

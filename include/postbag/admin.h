@@ -187,7 +187,8 @@ struct postbag_status {
     int64_t pending;   /* not settled yet */
     int64_t held;      /* set aside, still to be sent: see held_ below */
     int64_t dead;      /* given up; postbag_admin_requeue */
-    int64_t dropped;   /* by a rule or an operator; outbox_lost tells */
+    int64_t dropped;   /* by a rule or an operator; outbox_lost tells: the
+                          newest 1000 ranges are named, older ones summed up */
     int64_t passed;    /* addressed to another destination */
     int64_t replayed;  /* queued once more by postbag_admin_replay */
     int64_t ledger_gap;

@@ -109,8 +109,10 @@ struct postbag_message {
        leaves as MQTT 5's Message Expiry Interval, at least 1 s; what outlives
        it here is dropped when its turn comes, or while the broker is away as
        soon as all before it in its lane are settled or dropped, and outbox_lost
-       says so.  By the time since boot; over a power-off by the wall clock, if
-       that was set at the put and is now */
+       says so.  Until then it counts against max_rows and max_bytes: behind
+       one without ttl_ms it makes no room while the broker is away.  By the
+       time since boot; over a power-off by the wall clock, if that was set at
+       the put and is now */
     int64_t ttl_ms;
     /* 0 bulk, 1..3 urgent, the highest first; who waits below has a share
        (option lane_share) */

@@ -254,7 +254,7 @@ class Verify(CliTest):
                  "UPDATE outbox_cursor SET settled_bytes = 6, delivered = 1,"
                  " dropped = 1 WHERE lane = 0",
                  "INSERT INTO outbox_lost VALUES ('main', 2, 2, 1, 2,"
-                 " 'ttl', 1)")
+                 " 'ttl', 1, 1)")
 
     def test_verify_sound_ledger_is_printed(self):
         self.assertEqual(

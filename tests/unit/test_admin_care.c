@@ -111,8 +111,8 @@ static void drop_two(struct world *w)
         "  ('t', 'z');"
         "UPDATE outbox_cursor SET acked = 2, sent_hi = 2, settled_rows = 2,"
         " settled_bytes = 4, dropped = 2 WHERE lane = 0;"
-        "INSERT INTO outbox_lost VALUES ('main', 1, 1, 1, 2, 'ttl', 1),"
-        " ('main', 2, 2, 1, 2, 'discarded', 1)");
+        "INSERT INTO outbox_lost VALUES ('main', 1, 1, 1, 2, 'ttl', 1, 1),"
+        " ('main', 2, 2, 1, 2, 'discarded', 1, 1)");
 }
 
 static void test_admin_care_verify_tells_all_of_one_moment(void **state)
@@ -135,7 +135,7 @@ static void test_admin_care_verify_ends_when_a_callback_says_so(void **state)
     drop_two(w);
     sql_run(w->t.app, "DELETE FROM outbox_lost WHERE lo = 2;"
                       "INSERT INTO outbox_lost"
-                      " VALUES ('main', 2, 1, 1, 2, 'discarded', 1)");
+                      " VALUES ('main', 2, 1, 1, 2, 'discarded', 1, 1)");
     for (int i = 1; i <= 4; i++) {
         const char *at = w->told;
 

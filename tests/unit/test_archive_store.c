@@ -31,9 +31,9 @@ static int set_up(void **state)
         "  topic, payload, priority, retain, created_ms)"
         " SELECT 'main', seq, 'dead', 'why', 1, 2, id, topic, payload,"
         "  priority, retain, created_ms FROM outbox WHERE seq = 2;"
-        "INSERT INTO outbox_lost VALUES ('main', 4, 4, 1, 2, 'ttl', 1),"
+        "INSERT INTO outbox_lost VALUES ('main', 4, 4, 1, 2, 'ttl', 1, 1),"
         /* the one entry for all coalesced rows names none that is stored */
-        " ('main', 1, 9, 2, 4, 'coalesced', 1);"
+        " ('main', 1, 9, 2, 4, 'coalesced', 0, 1);"
         "UPDATE outbox_cursor SET acked = 8, sent_hi = 9 WHERE lane = 0");
     *state = &w;
     return 0;
@@ -84,7 +84,7 @@ static void test_archive_takes_settled_rows_up_to_the_first_that_waits(
     /* what comes last may be nobody's */
     sql_run(w->t.app, "UPDATE outbox_cursor SET acked = 9 WHERE lane = 0;"
                       "INSERT INTO outbox_lost"
-                      " VALUES ('main', 9, 9, 1, 2, 'ttl', 1)");
+                      " VALUES ('main', 9, 9, 1, 2, 'ttl', 1, 1)");
     assert_string_equal(next(w, 100), "");
     assert_int_equal(w->batch.upto, 9);
 }

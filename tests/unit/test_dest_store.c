@@ -254,8 +254,8 @@ static void test_dest_removed_leaves_nothing_behind(void **state)
         "INSERT INTO outbox_acks VALUES ('cloud', 0, 1, 1, NULL, NULL),"
         " ('main', 0, 1, 1, NULL, NULL);"
         "INSERT INTO outbox_late VALUES ('cloud', 0, 1, 1, 2);"
-        "INSERT INTO outbox_lost VALUES ('cloud', 1, 1, 1, 1, 'ttl', 1),"
-        " ('main', 1, 1, 1, 1, 'ttl', 1);"
+        "INSERT INTO outbox_lost VALUES ('cloud', 1, 1, 1, 1, 'ttl', 1, 1),"
+        " ('main', 1, 1, 1, 1, 'ttl', 1, 1);"
         "INSERT INTO outbox_seen VALUES ('cloud', 0, 1, zeroblob(16), 1, 1),"
         " ('main', 0, 1, zeroblob(16), 1, 1)");
     assert_ok(postbag__dest_remove(&w->db, "cloud"));

@@ -23,7 +23,7 @@ static void test_discard_is_told_and_counted(void **state)
     assert_ok(discard(w, 3, NULL));
     assert_string_equal(states(w), "");
     assert_string_equal(sql_text(w->t.app, "SELECT * FROM outbox_lost"),
-        "main|3|3|1|4|discarded|77");
+        "main|3|3|1|4|discarded|1|77");
     assert_string_equal(
         sql_text(w->t.app, "SELECT lane, dropped FROM outbox_cursor"
                            " WHERE dest = 'main' ORDER BY lane"),

@@ -98,6 +98,28 @@ static void test_lane_gain_counts_each_outcome(void **state)
     assert_int_equal(l->gain.passed, 1);
 }
 
+/* Each run of replaced rows is its own, as far as there is room. */
+static void test_lane_gain_tells_ranges_of_replaced_rows_apart(void **state)
+{
+    enum { LAST = POSTBAG__LANE_RANGES - 1 };
+    struct lane *l = *state;
+    const struct lost *ranges = l->gain.replaced;
+
+    for (int64_t seq = 101; seq <= 100 + 3 * (LAST + 4); seq++)
+        postbag__lane_settle(l, postbag__lane_push(l, seq, 10, 0),
+            seq % 3 == 0 ? OUTCOME_DELIVERED : OUTCOME_REPLACED);
+    assert_int_equal(ranges[0].lo, 101);
+    assert_int_equal(ranges[0].hi, 101);
+    assert_int_equal(ranges[1].lo, 103);
+    assert_int_equal(ranges[1].hi, 104);
+    assert_int_equal(ranges[1].n, 2);
+    assert_int_equal(ranges[1].bytes, 20);
+    assert_int_equal(ranges[LAST].lo, 100 + 3 * LAST);
+    assert_int_equal(ranges[LAST].hi, 100 + 3 * (LAST + 4));
+    assert_int_equal(l->gain.delivered, LAST + 4);
+    assert_int_equal(l->gain.dropped, 2 * (LAST + 4));
+}
+
 static void test_lane_gain_waits_for_the_cursor(void **state)
 {
     struct lane *l = *state;
@@ -331,6 +353,7 @@ int main(void)
         TEST_IN(test_lane_has_older_asks_for_the_same_key_unsettled),
         TEST_IN(test_lane_scan_never_goes_back),
         TEST_IN(test_lane_gain_counts_each_outcome),
+        TEST_IN(test_lane_gain_tells_ranges_of_replaced_rows_apart),
         TEST_IN(test_lane_gain_waits_for_the_cursor),
         TEST_IN(test_lane_release_makes_flying_rows_ready_and_no_other),
         TEST_IN(test_lane_restart_forgets_rows_and_gain),

@@ -211,6 +211,21 @@ static void test_drops_after_a_drain_are_another_entry(void **state)
     assert_string_equal(lost(), "main|1|1|1|10|limit main|4|5|2|20|limit");
 }
 
+/* What is summed up spans rows that were sent. */
+static void test_drops_do_not_add_to_a_sum(void **state)
+{
+    (void)state;
+    set(2, 0);
+    put_bulk(3);
+    sql_run(t.app, "UPDATE outbox_lost SET exact = 0");
+    sql_run(t.app, "INSERT OR REPLACE INTO outbox(topic, payload)"
+                   " VALUES ('t', '123456789')");
+    sql_run(t.app, "INSERT OR IGNORE INTO outbox(topic, payload)"
+                   " VALUES ('t', '123456789')");
+    assert_string_equal(lost(), "main|1|1|1|10|limit main|2|3|2|20|limit");
+    expect_balance();
+}
+
 static void test_drops_below_an_earlier_drop_are_recorded(void **state)
 {
     (void)state;
@@ -310,6 +325,7 @@ int main(void)
         TEST(test_drops_spare_urgent_and_reserved_rows),
         TEST(test_drops_between_urgent_rows_are_one_entry),
         TEST(test_drops_after_a_drain_are_another_entry),
+        TEST(test_drops_do_not_add_to_a_sum),
         TEST(test_drops_below_an_earlier_drop_are_recorded),
         TEST(test_drops_count_for_each_destination),
         TEST(test_drops_are_undone_by_a_rollback),

@@ -146,8 +146,8 @@ static void make_two_views(struct temp_db *t)
         "INSERT INTO outbox_acks(dest, lane, upto, at_ms) VALUES"
         " ('main', 0, 11, 1000), ('main', 0, 18, 2000),"
         " ('cloud', 0, 16, 3000);"
-        "INSERT INTO outbox_lost VALUES ('main', 16, 17, 2, 22, 'ttl', 5),"
-        " ('cloud', 5, 11, 6, 60, 'detached', 6)");
+        "INSERT INTO outbox_lost VALUES ('main', 16, 17, 2, 22, 'ttl', 1, 5),"
+        " ('cloud', 5, 11, 6, 60, 'detached', 1, 6)");
     for (int i = 0; i < 4; i++)
         temp_db_hold(t, 11 + i, held[i]);
     temp_db_run(t, "UPDATE outbox_held SET attempts = seq");

@@ -96,6 +96,122 @@ static void test_lost_range_that_comes_again_adds_to_its_entry(void **state)
     assert_string_equal(entries(w), "main|3|6|8|80|detached|6");
 }
 
+/* Others were delivered in between, and must not be taken for dropped. */
+static void test_lost_rows_with_others_between_them_are_summed_up(void **state)
+{
+    struct world *w = *state;
+    const struct lost apart = {.lo = 2, .hi = 6, .n = 3, .bytes = 30};
+
+    note(w, 1, 1, "coalesced");
+    assert_ok(postbag__lost_note(&w->l, &apart, "coalesced", 6));
+    note(w, 7, 7, "coalesced");
+    note(w, 8, 8, "coalesced");
+    assert_ok(postbag__lost_note(&w->l, &apart, "coalesced", 5));
+    assert_string_equal(
+        sql_text(w->t.app, "SELECT lo, hi, n, bytes, at_ms, exact"
+                           " FROM outbox_lost ORDER BY lo"),
+        "1|1|1|10|1|1 2|6|6|60|6|0 7|8|2|20|8|1");
+}
+
+/* ---- no more than so many ---- */
+
+static const char *exact(struct world *w)
+{
+    return sql_text(w->t.app,
+        "SELECT count(*), min(lo), max(hi), sum(n), (SELECT losses"
+        "  FROM outbox_cursor WHERE dest = 'main' AND lane = 0)"
+        " FROM outbox_lost WHERE dest = 'main' AND exact");
+}
+
+static const char *sums(struct world *w)
+{
+    return sql_text(w->t.app, "SELECT lo, hi, n, bytes, reason, at_ms"
+                              " FROM outbox_lost WHERE NOT exact ORDER BY lo");
+}
+
+static void test_lost_beyond_the_most_the_oldest_are_summed_up(void **state)
+{
+    struct world *w = *state;
+
+    for (int64_t i = 1; i <= POSTBAG__LOST_MOST; i++)
+        note(w, 2 * i, 2 * i, i % 10 == 0 ? "ttl" : "dead_overflow");
+    assert_string_equal(exact(w), "1000|2|2000|1000|1000");
+    assert_string_equal(sums(w), "");
+    for (int64_t i = POSTBAG__LOST_MOST + 1; i <= 3000; i++)
+        note(w, 2 * i, 2 * i, i % 10 == 0 ? "ttl" : "dead_overflow");
+    assert_string_equal(exact(w), "1000|4002|6000|1000|1000");
+    assert_string_equal(sums(w),
+        "2|3998|1800|18000|dead_overflow|3998 20|4000|200|2000|ttl|"
+        "4000");
+    assert_int_equal(
+        sql_get(w->t.app, "SELECT sum(bytes) FROM outbox_lost"), 30000);
+}
+
+/* By their place in the log, which is what tells whether one is stored. */
+static void test_lost_old_row_given_up_late_is_summed_up_first(void **state)
+{
+    struct world *w = *state;
+
+    for (int64_t i = 1; i <= POSTBAG__LOST_MOST; i++)
+        note(w, 100 + 2 * i, 100 + 2 * i, "ttl");
+    note(w, 7, 7, "discarded");
+    assert_string_equal(exact(w), "1000|102|2100|1000|1000");
+    assert_string_equal(sums(w), "7|7|1|10|discarded|7");
+}
+
+static void test_lost_one_destination_leaves_the_others_alone(void **state)
+{
+    struct world *w = *state;
+    struct lost_store cloud;
+    const struct lost lost = {.lo = 1, .hi = 1, .n = 1, .bytes = 1};
+
+    sql_run(w->t.app, "INSERT INTO outbox_dest(name) VALUES ('cloud');"
+                      "INSERT INTO outbox_cursor(dest, lane) SELECT 'cloud',"
+                      " lane FROM outbox_cursor WHERE dest = 'main'");
+    assert_ok(postbag__lost_open(&cloud, &w->db, "cloud"));
+    assert_ok(postbag__lost_note(&cloud, &lost, "ttl", 1));
+    postbag__lost_close(&cloud);
+    for (int64_t i = 1; i <= POSTBAG__LOST_MOST + 1; i++)
+        note(w, 2 * i, 2 * i, "ttl");
+    assert_string_equal(
+        sql_text(w->t.app, "SELECT dest, count(*), sum(exact) FROM outbox_lost"
+                           " GROUP BY dest"),
+        "cloud|1|1 main|1001|1000");
+    assert_string_equal(
+        sql_text(w->t.app, "SELECT dest, losses FROM outbox_cursor"
+                           " WHERE losses <> 0 ORDER BY dest"),
+        "cloud|1 main|1000");
+}
+
+/* As where an application's INSERT OR ... makes a trigger of a limit record
+ * what it drops: its policy holds for all that follows. */
+static void test_lost_is_bounded_under_any_conflict_policy(void **state)
+{
+    static const char *const policies[] = {"IGNORE", "REPLACE", "FAIL"};
+    struct world *w = *state;
+
+    for (int64_t i = 1; i <= POSTBAG__LOST_MOST; i++)
+        note(w, 2 * i, 2 * i, "limit");
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++)
+            sql_run(w->t.app,
+                "INSERT OR %s INTO outbox_lost VALUES"
+                " ('main', %d, %d, 1, 10, 'limit', 1, 1)",
+                policies[i], 3000 + 4 * i + 2 * k, 3000 + 4 * i + 2 * k);
+    assert_string_equal(exact(w), "1000|14|3010|1000|1000");
+    assert_string_equal(sums(w), "2|12|6|60|limit|12");
+}
+
+static void test_lost_entry_deleted_is_not_counted(void **state)
+{
+    struct world *w = *state;
+
+    note(w, 1, 1, "ttl");
+    note(w, 3, 3, "ttl");
+    sql_run(w->t.app, "DELETE FROM outbox_lost WHERE lo = 1");
+    assert_string_equal(exact(w), "1|3|3|1|1");
+}
+
 /* Neither an append nor the view walks the table. */
 static void test_lost_is_found_by_a_seek(void **state)
 {
@@ -109,6 +225,11 @@ static void test_lost_is_found_by_a_seek(void **state)
                                   " SET n = 1 WHERE dest = 'main'"
                                   " AND hi = 4 AND reason = 'ttl'"),
         "USING PRIMARY KEY (dest=? AND hi=?)");
+    assert_null(strstr(
+        sql_text(w->t.app,
+            "EXPLAIN QUERY PLAN SELECT lo FROM outbox_lost WHERE dest = 'main'"
+            " AND exact ORDER BY hi, lo, reason LIMIT 1"),
+        "TEMP B-TREE"));
 }
 
 static void test_lost_without_the_table_is_an_error(void **state)
@@ -128,6 +249,12 @@ int main(void)
         TEST_IN(test_lost_entry_grows_though_others_came_between),
         TEST_IN(test_lost_rows_apart_or_for_another_reason_are_their_own),
         TEST_IN(test_lost_range_that_comes_again_adds_to_its_entry),
+        TEST_IN(test_lost_rows_with_others_between_them_are_summed_up),
+        TEST_IN(test_lost_beyond_the_most_the_oldest_are_summed_up),
+        TEST_IN(test_lost_old_row_given_up_late_is_summed_up_first),
+        TEST_IN(test_lost_one_destination_leaves_the_others_alone),
+        TEST_IN(test_lost_is_bounded_under_any_conflict_policy),
+        TEST_IN(test_lost_entry_deleted_is_not_counted),
         TEST_IN(test_lost_is_found_by_a_seek),
         TEST_IN(test_lost_without_the_table_is_an_error),
     };

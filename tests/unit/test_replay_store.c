@@ -36,7 +36,7 @@ static int set_up(void **state)
         "  topic, payload, priority, retain, created_ms)"
         " SELECT 'main', seq, 'dead', 'why', 1, 2, id, topic, payload,"
         "  priority, retain, created_ms FROM outbox WHERE seq = 2;"
-        "INSERT INTO outbox_lost VALUES ('main', 4, 4, 1, 3, 'ttl', 1);"
+        "INSERT INTO outbox_lost VALUES ('main', 4, 4, 1, 3, 'ttl', 1, 1);"
         "UPDATE outbox_cursor SET acked = 8, sent_hi = 9, settled_rows = 7,"
         " settled_bytes = 21, delivered = 4, dropped = 1, passed = 1"
         " WHERE lane = 0;"
@@ -95,7 +95,8 @@ static void test_replay_amid_coalesced_rows_takes_the_others(void **state)
 
     sql_run(w->t.app,
         "DELETE FROM outbox WHERE seq = 8;"
-        "INSERT INTO outbox_lost VALUES ('main', 1, 8, 1, 3, 'coalesced', 1);"
+        "INSERT INTO outbox_lost VALUES ('main', 1, 8, 1, 3, 'coalesced', 0, "
+        "1);"
         "UPDATE outbox_cursor SET delivered = delivered - 1,"
         " dropped = dropped + 1, settled_bytes = settled_bytes - 3"
         " WHERE lane = 0");

@@ -97,6 +97,30 @@ static void test_coalesce_value_in_flight_is_not_replaced(void **state)
     expect_balance(b);
 }
 
+/* What stays in the log says so, though one save tells of two. */
+static void test_coalesce_reserved_values_that_stay_are_dropped(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    put(b, "1", "c", "");
+    for (size_t i = 0; i < 2; i++) {
+        relay_step(r);
+        put(b, "old", "c", "");
+        put(b, "new", "c", "");
+        fake_settle(r->out, i, 0);
+    }
+    r->out->auto_settle = 1;
+    relay_run_ms(r, 5000);
+    assert_string_equal(fake_topics(r->out, 0), "1 new new");
+    assert_string_equal(
+        sql_text(b->w.t.app, "SELECT state FROM outbox_status ORDER BY seq"),
+        "published dropped published dropped published");
+    assert_string_equal(
+        lost(b), "main|2|2|1|5|coalesced main|4|4|1|5|coalesced");
+    expect_balance(b);
+}
+
 /* It stands in the ring, unreserved, when a writer deletes it. */
 static void test_coalesce_row_replaced_behind_the_relay_is_counted_once(
     void **state)
@@ -456,6 +480,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BENCH(test_coalesce_offline_values_are_one_send),
         BENCH(test_coalesce_value_in_flight_is_not_replaced),
+        BENCH(test_coalesce_reserved_values_that_stay_are_dropped),
         BENCH(test_coalesce_row_replaced_behind_the_relay_is_counted_once),
         BENCH(test_coalesce_refused_value_gives_way_to_a_newer_one),
         BENCH(test_coalesce_held_value_gives_way_to_a_newer_one),

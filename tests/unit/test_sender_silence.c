@@ -108,7 +108,88 @@ static void test_silence_in_isolation_blocks_nobody_for_ever(void **state)
     assert_int_equal(delivered(b), 10);
 }
 
+/* Nothing can be answered beside it, since there is no room for another. */
+static void never_answered_in_the_way(struct bench *b, const char *payload)
+{
+    struct relay *r = bench_up(b);
+
+    sql_run(b->w.t.app,
+        "INSERT INTO outbox(topic, payload, key)"
+        " VALUES ('bad', %s, 'k')",
+        payload);
+    relay_put_key(r, "next", "k");
+    for (int i = 0; i < 10; i++)
+        sql_run(b->w.t.app,
+            "INSERT INTO outbox(topic, payload) VALUES ('t', %s)", payload);
+    for (int i = 0; i < 150 && held_now(b)[0] == 0; i++)
+        pass_over(r, 10);
+    assert_int_equal(has_error(b, "suspect: the link was up%PUBACK%"), 1);
+    assert_int_equal(delivered(b), 0);
+    pass_over(r, 60 * 10);
+    assert_string_equal(held_now(b), "bad dead 1");
+    assert_int_equal(delivered(b), 11);
+    assert_int_equal(fake_count(r->out, "bad"), 3 + 1);
+}
+
+static void test_silence_where_one_may_be_in_flight_blocks_nobody(void **state)
+{
+    struct bench *b = *state;
+
+    b->r.out->link.receive_max = 1;
+    never_answered_in_the_way(b, "''");
+}
+
+/* Bulk leaves the second slot to what is urgent. */
+static void test_silence_where_two_may_be_in_flight_blocks_nobody(void **state)
+{
+    struct bench *b = *state;
+
+    b->r.out->link.receive_max = 2;
+    never_answered_in_the_way(b, "''");
+}
+
+static void test_silence_of_one_as_large_as_the_window_blocks_nobody(
+    void **state)
+{
+    never_answered_in_the_way(*state, "zeroblob(60000)");
+}
+
 /* ---- not the message's fault ---- */
+
+static void test_silence_for_a_day_of_one_in_flight_charges_nobody(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.out->link.receive_max = 1;
+    b->r.options.ack_timeout_ms = 2000;
+    r = bench_up(b);
+    relay_put(r, "t", 40);
+    relay_run_ms(r, 86400 * 1000);
+    assert_in_range(r->out->connects, 300, 600);
+    assert_int_equal(sql_get(b->w.t.app, "SELECT count(*) FROM outbox_held"
+                                         " WHERE state = 'dead'"
+                                         " OR attempts <> 0"),
+        0);
+    r->out->auto_settle = 1;
+    relay_run_ms(r, 4000 * 1000);
+    assert_string_equal(held_now(b), "");
+    assert_int_equal(delivered(b), 40);
+}
+
+/* Nobody waits for it. */
+static void test_silence_of_one_row_alone_suspects_nobody(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.out->link.receive_max = 1;
+    r = bench_up(b);
+    relay_put(r, "bad", 1);
+    relay_run_ms(r, 3600 * 1000);
+    assert_true(r->out->connects > 10);
+    assert_string_equal(held_now(b), "");
+}
 
 static void test_silence_of_a_broker_for_a_day_suspects_nobody(void **state)
 {
@@ -265,6 +346,11 @@ int main(void)
         BENCH(test_silence_of_one_is_noticed_while_others_flow),
         BENCH(test_silence_of_a_suspect_alone_is_not_its_death),
         BENCH(test_silence_in_isolation_blocks_nobody_for_ever),
+        BENCH(test_silence_where_one_may_be_in_flight_blocks_nobody),
+        BENCH(test_silence_where_two_may_be_in_flight_blocks_nobody),
+        BENCH(test_silence_of_one_as_large_as_the_window_blocks_nobody),
+        BENCH(test_silence_for_a_day_of_one_in_flight_charges_nobody),
+        BENCH(test_silence_of_one_row_alone_suspects_nobody),
         BENCH(test_silence_of_a_broker_for_a_day_suspects_nobody),
         BENCH(test_silence_after_answers_suspects_nobody),
         BENCH(test_silence_of_a_slow_link_suspects_nobody),

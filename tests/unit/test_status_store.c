@@ -63,13 +63,13 @@ static void test_status_tells_why_messages_were_dropped(void **state)
 
     temp_db_open(&t);
     temp_db_run(&t, "INSERT INTO outbox_lost VALUES"
-                    " ('main', 1, 1, 1, 1, 'ttl', 0),"
-                    " ('main', 2, 3, 2, 1, 'limit', 0),"
-                    " ('main', 4, 6, 3, 1, 'coalesced', 0),"
-                    " ('main', 8, 8, 1, 1, 'discarded', 0),"
-                    " ('main', 9, 9, 1, 1, 'discarded', 0),"
-                    " ('main', 10, 14, 5, 1, 'else', 0),"
-                    " ('cloud', 1, 9, 9, 1, 'ttl', 0)");
+                    " ('main', 1, 1, 1, 1, 'ttl', 1, 0),"
+                    " ('main', 2, 3, 2, 1, 'limit', 1, 0),"
+                    " ('main', 4, 6, 3, 1, 'coalesced', 0, 0),"
+                    " ('main', 8, 8, 1, 1, 'discarded', 1, 0),"
+                    " ('main', 9, 9, 1, 1, 'discarded', 1, 0),"
+                    " ('main', 10, 14, 5, 1, 'else', 1, 0),"
+                    " ('cloud', 1, 9, 9, 1, 'ttl', 1, 0)");
     s = read_status(&t, "main");
     assert_int_equal(s.dropped_ttl, 1);
     assert_int_equal(s.dropped_limit, 2);

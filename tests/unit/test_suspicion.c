@@ -17,7 +17,8 @@ static enum suspicion_verdict end_with(struct suspicion *s, int answers,
         postbag__suspicion_answered(s, ++nth, 1);
     for (; *rows != 0; rows++)
         postbag__suspicion_lost(s, *rows, ++nth);
-    return postbag__suspicion_death(s, end, is_suspect);
+    return postbag__suspicion_death(
+        s, end, &(struct suspicion_row){.is_suspect = is_suspect});
 }
 
 static enum suspicion_verdict die(
@@ -68,10 +69,10 @@ static void test_suspicion_attempts_that_fail_count_nothing(void **state)
     (void)state;
     assert_int_equal(die(&s, 1, "a", 0), SUSPICION_NONE);
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(
-            postbag__suspicion_death(&s, SUSPICION_HANG_UP, 0), SUSPICION_NONE);
-        assert_int_equal(
-            postbag__suspicion_death(&s, SUSPICION_HANG_UP, 1), SUSPICION_NONE);
+        const struct suspicion_row lone = {.is_suspect = i % 2};
+
+        assert_int_equal(postbag__suspicion_death(&s, SUSPICION_HANG_UP, &lone),
+            SUSPICION_NONE);
     }
     assert_int_equal(s.ends, 1);
     assert_int_equal(s.deaths, 0);
@@ -208,7 +209,8 @@ static enum suspicion_verdict pass_over(struct suspicion *s, int64_t row)
     postbag__suspicion_lost(s, row + 1, 4);
     postbag__suspicion_lost(s, row, 2);
     postbag__suspicion_lost(s, row + 2, 5);
-    return postbag__suspicion_death(s, SUSPICION_SILENCE, 0);
+    return postbag__suspicion_death(
+        s, SUSPICION_SILENCE, &(struct suspicion_row){0});
 }
 
 static enum suspicion_verdict fall_silent(
@@ -266,6 +268,25 @@ static void test_suspicion_silence_after_answers_counts_for_nothing(
     }
     assert_int_equal(s.ends, 0);
     assert_int_equal(s.deaths, 0);
+}
+
+/* A window of one, or a row as large as the window: nothing can pass it. */
+static void test_suspicion_silence_in_the_way_of_others_sets_aside(void **state)
+{
+    static const enum suspicion_verdict expected[] = {
+        SUSPICION_NONE, SUSPICION_NONE, SUSPICION_SET_ASIDE, SUSPICION_NONE};
+    const struct suspicion_row in_the_way = {.is_in_the_way = 1};
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        postbag__suspicion_link_up(&s);
+        postbag__suspicion_lost(&s, i < 3 ? 'a' : 'b', 1);
+        assert_int_equal(
+            postbag__suspicion_death(&s, SUSPICION_SILENCE, &in_the_way),
+            expected[i]);
+    }
+    assert_int_equal(postbag__suspicion_isolates(&s), 0);
 }
 
 static void test_suspicion_silence_in_isolation_sets_aside(void **state)
@@ -401,6 +422,8 @@ int main(void)
             test_suspicion_passing_over_one_says_nothing_of_another),
         cmocka_unit_test(
             test_suspicion_silence_after_answers_counts_for_nothing),
+        cmocka_unit_test(
+            test_suspicion_silence_in_the_way_of_others_sets_aside),
         cmocka_unit_test(test_suspicion_silence_in_isolation_sets_aside),
         cmocka_unit_test(
             test_suspicion_silent_suspect_is_guilty_where_others_were_answered),
