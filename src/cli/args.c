@@ -51,6 +51,8 @@ static const struct flag {
         "the payload's type"},
     {"headers", 0, TEXT, FIELD(headers), 0, 0, "JSON",
         "further attributes, an object of texts"},
+    {"coalesce", 0, TEXT, FIELD(coalesce), 0, 0, "TEXT",
+        "while it is unsent, a newer one of this and the key replaces it"},
     {"retain", 0, SWITCH, FIELD(retain), 0, 0, "",
         "the broker keeps it for later subscribers"},
     {"ttl", 0, NUMBER, FIELD(ttl_ms), 1, INT64_MAX, "MS",

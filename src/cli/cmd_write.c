@@ -112,6 +112,7 @@ int cli_put(const struct args *args)
         .content_type = args->content_type,
         .headers = args->headers,
         .dest = args->dest,
+        .coalesce = args->coalesce,
         .ttl_ms = args->ttl_ms,
         .priority = (unsigned)args->priority,
         .retain = args->retain != 0,

@@ -41,6 +41,32 @@ class Usage(CliTest):
             self.assertLessEqual(text.count("\n"), 24, command)
             self.assertIn("Usage: postbag", text)
 
+    def test_usage_help_is_had_in_any_order(self):
+        for group in ("dead", "dest", "inbox"):
+            text = self.ok(group, "--help")
+            self.assertEqual(
+                re.findall(r"(?m)^  ([a-z]+ [a-z]+)", text),
+                [name for name in COMMANDS if name.startswith(group + " ")])
+            for args in (["--help", group], [group, "-h"], ["-h", group],
+                         ["help", group]):
+                self.assertEqual(self.ok(*args), text, args)
+            self.refused(USAGE, f"something is missing: postbag {group} ",
+                         group)
+            self.refused(USAGE, f'no command "{group} x"', group, "x",
+                         "--help")
+        text = self.ok("dead", "ls", "--help")
+        for args in (["--help", "dead", "ls"], ["dead", "--help", "ls"],
+                     ["help", "dead", "ls"], ["dead", "ls", "x.db", "-h"]):
+            self.assertEqual(self.ok(*args), text, args)
+        self.assertEqual(self.ok("help", "put"), self.ok("put", "--help"))
+        self.refused(USAGE, '"frobnicate"', "--help", "frobnicate")
+
+    def test_usage_help_names_every_state(self):
+        text = self.ok("ls", "--help")
+        for state in ("pending", "sending", "published", "retry", "behind",
+                      "suspect", "dead", "passed", "dropped"):
+            self.assertRegex(text, rf"[ \n]{state}[,.]")
+
     def test_usage_mistakes_are_named(self):
         self.refused(USAGE, '"frobnicate"', "frobnicate")
         self.refused(USAGE, '"dead sing"', "dead", "sing")
@@ -152,13 +178,22 @@ class InitAndPut(CliTest):
                         "--priority", "2", "--type", "com.example.reading",
                         "--content-type", "text/plain", "--retain", "--ttl",
                         "60000", "--dest", "main", "--headers",
-                        '{"subject":"s"}')
+                        '{"subject":"s"}', "--coalesce", "c")
         row = self.sql("SELECT id, key, key_version, priority, type,"
-                       " content_type, retain, ttl_ms, dest, headers"
-                       " FROM outbox")[0]
+                       " content_type, retain, ttl_ms, dest, headers,"
+                       " coalesce FROM outbox")[0]
         self.assertEqual(row, (uuid.UUID(text).bytes, "k", 3, 2,
                                "com.example.reading", "text/plain", 1, 60000,
-                               "main", '{"subject":"s"}'))
+                               "main", '{"subject":"s"}', "c"))
+
+    def test_put_replaces_what_coalesces(self):
+        self.init()
+        for text in ("1", "2", "3"):
+            self.put("t", text, "--coalesce", "level")
+        self.assertEqual(
+            [row["seq"] for row in
+             self.json("ls", self.db, "--state", "pending")], [3])
+        self.assertEqual(self.status()["dropped_coalesced"], 2)
 
     def test_put_mistakes_are_named_and_queue_nothing(self):
         self.init()
@@ -332,10 +367,46 @@ class Replay(CliTest):
                       self.ok("verify", self.db))
         self.assertIn("3 replayed\n", self.ok("status", self.db))
 
+    def test_replay_times_are_rfc_3339(self):
+        def count(*args):
+            text = self.ok("replay", self.db, "--from", *args)
+            self.sql("DELETE FROM outbox_held")
+            return int(text.split()[0])
+
+        self.db = self.path("old.db")
+        self.init()
+        self.sql("INSERT INTO outbox(topic, payload, created_ms) VALUES"
+                 " ('t', '1', 1000), ('t', '2', 2000), ('t', '3', 3000)",
+                 SETTLE.format(3))
+        for first, rows in (
+                ("1970-01-01", 3), ("1970-01-01T00:00:00Z", 3),
+                ("1969-12-31", 3), ("0001-01-01T00:00:00Z", 3),
+                ("1970-01-01T00:00:02Z", 2), ("1970-01-01t00:00:02z", 2),
+                ("1970-01-01 00:00:02+00:00", 2),
+                ("1970-01-01T00:00:02.000999Z", 2),
+                ("1970-01-01T00:00:02.001Z", 1),
+                ("1970-01-01T00:00:02.5Z", 1),
+                ("1970-01-01T02:30:03+02:30", 1),
+                ("1969-12-31T23:00:03.001-01:00", 0),
+                ("1970-01-01T00:00:60Z", 0), ("9999-12-31", 0)):
+            self.assertEqual(count(first), rows, first)
+        for last, rows in (
+                ("1969-12-31T23:59:59.999Z", 0), ("1970-01-01", 0),
+                ("1970-01-01T00:00:00Z", 0), ("0000-01-01", 0),
+                ("1970-01-01T00:00:01.999Z", 1),
+                ("1970-01-01T01:00:02+01:00", 2), ("2024-02-29", 3)):
+            self.assertEqual(count("1", "--to", last), rows, last)
+
     def test_replay_mistakes_are_named(self):
         self.refused(USAGE, "--from SEQ or TIME", "replay", self.db)
-        for bound in ("x", "0", "-1", "2026-13-01", "1969-01-01",
-                      "2026-01-01 08:00"):
+        for bound in ("x", "0", "-1", "2026-13-01", "2026-00-01",
+                      "2026-02-29", "2026-04-31", "2026-01-00", "2026-1-1",
+                      "2026-01-01T", "2026-01-01T08:00Z", "2026-01-01 08:00",
+                      "2026-01-01T08:00:00", "2026-01-01T24:00:00Z",
+                      "2026-01-01T08:60:00Z", "2026-01-01T08:00:61Z",
+                      "2026-01-01T08:00:00.Z", "2026-01-01T08:00:00+1",
+                      "2026-01-01T08:00:00+24:00", "2026-01-01T08:00:00ZZ",
+                      " 2026-01-01", "+2026-01-01"):
             self.refused(USAGE, bound, "replay", self.db, "--from=" + bound)
             self.refused(USAGE, bound, "replay", self.db, "--from", "1",
                          "--to=" + bound)
