@@ -34,8 +34,9 @@ static const struct flag {
         "longest wait for a locked database; else 5000"},
     {"max-payload", 0, NUMBER, FIELD(max_payload), 1, 16777216, "BYTES",
         "largest payload; else 65536"},
-    {"prepare", 0, NUMBER, FIELD(prepare), 1, INT64_MAX, "BYTES",
-        "lay the database out in advance: so large, with its WAL"},
+    {"prepare", 0, NUMBER, FIELD(prepare), 4194304, INT64_MAX, "BYTES",
+        "lay it out in advance, so large, and 4 MiB of WAL; nobody may have it"
+        " open"},
     {"profile", 0, TEXT, FIELD(profile), 0, 0, "NAME",
         "the broker's rules: " POSTBAG_PROFILES},
     {"message", 'm', TEXT, FIELD(message), 0, 0, "TEXT", "the payload"},

@@ -48,7 +48,8 @@ int cli_init(const struct args *args)
         return cli_fail(config.db_path, &why);
     if (args->prepare != 0 &&
         postbag_prepare(&config, args->prepare, 0, &why) != POSTBAG_OK)
-        return cli_fail(config.db_path, &why);
+        return cli_complain(why.code == POSTBAG_EBUSY ? CLI_LOCKED : CLI_ERROR,
+            "%s: %s", config.db_path, why.text);
     return args->profile == NULL ? CLI_OK : set_profile(args);
 }
 

@@ -159,6 +159,30 @@ class InitAndPut(CliTest):
         self.init("--profile", "any")
         self.put("1/2/3/4/5/6/7/8/9", "x")
 
+    def test_init_lays_out_in_advance(self):
+        self.init("--prepare", "6000000")
+        self.assertGreaterEqual(os.path.getsize(self.db), 6000000 - 4096)
+        self.assertGreaterEqual(os.path.getsize(self.db + "-wal"), 4194304)
+        self.put("t", "x")
+
+    def test_init_lays_nothing_out_that_has_no_room(self):
+        self.refused(USAGE, "at least 4194304", "init", self.db, "--prepare",
+                     "4194303")
+        self.assertFalse(os.path.exists(self.db))
+        for size in ("99999999999999", str(2**63 - 1)):
+            self.refused(ERROR, "MiB are needed", "init", self.db,
+                         "--prepare", size)
+        self.assertLess(os.path.getsize(self.db), 1000000)
+
+    def test_init_does_not_lay_out_what_somebody_has_open(self):
+        self.init()
+        db = sqlite3.connect(self.db)
+        db.execute("SELECT count(*) FROM outbox").fetchall()
+        self.refused(LOCKED, "stop the relay and the application first",
+                     "init", self.db, "--prepare", "6000000", "--wait", "50")
+        db.close()
+        self.init("--prepare", "6000000")
+
     def test_put_payload_comes_from_text_file_or_standard_input(self):
         self.init()
         raw = bytes(range(256))
