@@ -336,7 +336,8 @@ int postbag_admin_requeue(struct postbag_admin *a, const char *dest,
             &a->db, postbag__admin_dest(dest), seq, id, &count);
     if (err == POSTBAG_OK && count == 0 && (seq != 0 || id != NULL))
         err = postbag__fail(&a->db.fault, POSTBAG_ENOTFOUND,
-            "there is no such message among the dead");
+            "there is no such message among the dead and those that wait for"
+            " another try");
     if (err != POSTBAG_OK) {
         postbag__rollback(&a->db);
         return err;

@@ -366,13 +366,16 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_put(struct postbag_admin *a,
 /**
  * Send dead messages again: same id, same place in the order of their key,
  * attempts start at 0, due at once.  On disk when it returns.  Messages of
- * the key that left meanwhile are not called back.
+ * the key that left meanwhile are not called back.  One that is held and waits
+ * for another try is due at once, too, if it is named by seq or id; it keeps
+ * its attempts, and what is suspect is still sent alone.
  * @param dest       NULL: "main"
  * @param seq        0 and id NULL: all that are dead
  * @param id         NULL: by seq
  * @param count_out  may be NULL; how many were requeued
- * @return POSTBAG_OK, ENOTFOUND (no such destination; the row is not there or
- *         not dead), ESTATE (opened to look only)
+ * @return POSTBAG_OK, ENOTFOUND (no such destination; the row is not there, or
+ *         neither dead nor waiting for another try), ESTATE (opened to look
+ *         only)
  * Blocks: on SQLite, with an fsync.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_admin_requeue(struct postbag_admin *a,

@@ -53,6 +53,7 @@ static const struct command commands[] = {
         "List the messages that were given up.", cli_dead_ls},
     {"dead requeue", "DB", 1, 1, " dest id seq all wait ",
         "Send dead messages again: --id, --seq or --all.\n"
+        "With --id or --seq also one that waits for another try: at once.\n"
         "One whose ttl is over is dropped instead; outbox_lost names it.",
         cli_dead_requeue},
     {"dead discard", "DB", 1, 1, " dest id seq yes wait ",

@@ -684,6 +684,17 @@ class Repair(CliTest):
         s = self.status()
         self.assertEqual((s["held"], s["dead"], s["ledger_gap"]), (3, 0, 0))
 
+    def test_requeue_by_name_hurries_what_is_tried_again(self):
+        self.sql("UPDATE outbox_held SET state = 'retry', due_ms = 9e15,"
+                 " due_boot = zeroblob(16), dead_ms = NULL WHERE seq = 1")
+        self.assertEqual(self.requeue("--all"), "2 requeued\n")
+        self.assertEqual(self.requeue("--seq", "1"), "1 requeued\n")
+        self.assertEqual(
+            self.sql("SELECT state, attempts, due_ms FROM outbox_held"),
+            [("retry", 12, None), ("behind", 0, None), ("behind", 0, None)])
+        self.refused(NOT_FOUND, "another try", "dead", "requeue", self.db,
+                     "--seq", "2")
+
     def test_requeue_mistakes_change_nothing(self):
         args = ("dead", "requeue", self.db)
         self.refused(USAGE, "say which", *args)
