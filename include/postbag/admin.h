@@ -143,6 +143,14 @@ struct postbag_database {
     int64_t waiting_bytes;
     char rows_dest[65];
     char bytes_dest[65];
+    /* As in struct postbag_pressure (pressure.h): per mille of what priority 0
+       may take of max_rows and max_bytes, from 1000 on it is refused; and what
+       can still be taken, on the file system and in free pages (-1: unknown),
+       of which postbag_put leaves min_free_bytes. */
+    int64_t rows_fill;
+    int64_t bytes_fill;
+    int64_t room_bytes;
+    int64_t min_free_bytes;
 };
 
 /**
@@ -216,6 +224,9 @@ struct postbag_status {
     int64_t dropped_other;     /* by a later library */
     int64_t held_bytes;        /* topics and payloads of what is held ... */
     int64_t dead_bytes;        /* ... and of what is dead */
+    /* Pending or held, in flight when the relay crashed and not answered since:
+       perhaps what made it crash. */
+    int64_t on_trial;
 };
 
 /**

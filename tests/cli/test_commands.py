@@ -279,6 +279,16 @@ class Status(CliTest):
         self.assertEqual(self.status()["ledger_gap"], 1)
         self.assertIn("LEDGER", self.ok("status", self.db))
 
+    def test_status_what_may_have_crashed_the_relay(self):
+        self.init()
+        self.put("t", "x")
+        self.assertNotIn("on trial", self.ok("status", self.db))
+        self.sql("UPDATE outbox_cursor SET sent_hi = 1, tried = 1, deaths = 2"
+                 " WHERE lane = 0")
+        self.assertEqual(self.status()["on_trial"], 1)
+        self.assertRegex(self.ok("status", self.db),
+                         r"(?m)^on trial +1 in flight when the relay crashed")
+
     def test_status_storage_and_inbox(self):
         self.init()
         self.sql("INSERT INTO inbox(consumer, id, state, received_ms)"

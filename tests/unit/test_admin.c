@@ -107,6 +107,8 @@ static void test_admin_init_makes_an_outbox_and_sets_the_limit(void **state)
     w.a = open_admin(w.t.path, 0);
     assert_int_equal(postbag_admin_database(w.a, &d), POSTBAG_OK);
     assert_int_equal(d.max_payload, 1000);
+    assert_true(d.room_bytes > 0);
+    assert_int_equal(d.min_free_bytes, 262144);
     tear_down(&w);
 }
 
