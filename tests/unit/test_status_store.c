@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "status_store.h"
 #include "limit_store.h"
+#include "status_store.h"
 
 #include <string.h>
 
