@@ -165,6 +165,8 @@ class RelayTest(CliTest):
         self.assertEqual(database["min_free_bytes"], 4000000000)
         self.assertEqual(
             "; FULL" in text, database["room_bytes"] <= 4000000000)
+        self.refused(LOCKED, "stop the relay", "init", self.db, "--prepare",
+                     "6000000", "--wait", "50")
         self.assertEqual(relay.stop(), OK)
         self.assertIsNone(self.status()["bulk_rate"])
 
