@@ -146,7 +146,7 @@ struct postbag_database {
     /* As in struct postbag_pressure (pressure.h): per mille of what priority 0
        may take of max_rows and max_bytes, from 1000 on it is refused; and what
        can still be taken, on the file system and in free pages (-1: unknown),
-       of which postbag_put leaves min_free_bytes. */
+       of which puts leave min_free_bytes. */
     int64_t rows_fill;
     int64_t bytes_fill;
     int64_t room_bytes;
