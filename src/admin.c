@@ -14,6 +14,7 @@
 #include "profile_store.h"
 #include "purge_store.h"
 #include "requeue_store.h"
+#include "room.h"
 #include "schema.h"
 #include "status_store.h"
 
@@ -147,6 +148,20 @@ void postbag__admin_clocks(const struct postbag_admin *a, struct moment *now)
     memcpy(now->boot, a->boot, sizeof(now->boot));
 }
 
+static int read_room(struct postbag_admin *a, struct postbag_database *out)
+{
+    struct postbag_pressure now = {0};
+    struct room room = {0};
+    int err = postbag__room_open(&room, &a->db, a->port);
+
+    if (err == POSTBAG_OK)
+        err = postbag__room_fill(&room, &now);
+    postbag__room_close(&room);
+    out->room_bytes = now.free_bytes;
+    out->min_free_bytes = now.min_free_bytes;
+    return err;
+}
+
 int postbag_admin_database(
     struct postbag_admin *a, struct postbag_database *out)
 {
@@ -156,6 +171,8 @@ int postbag_admin_database(
     if (err != POSTBAG_OK)
         return err;
     err = postbag__database_read(&a->db, &full);
+    if (err == POSTBAG_OK)
+        err = read_room(a, &full);
     postbag__rollback(&a->db);
     return err == POSTBAG_OK ? hand_out(a, out, &full, sizeof(full)) : err;
 }
@@ -336,7 +353,8 @@ int postbag_admin_requeue(struct postbag_admin *a, const char *dest,
             &a->db, postbag__admin_dest(dest), seq, id, &count);
     if (err == POSTBAG_OK && count == 0 && (seq != 0 || id != NULL))
         err = postbag__fail(&a->db.fault, POSTBAG_ENOTFOUND,
-            "there is no such message among the dead");
+            "there is no such message among the dead and those that wait for"
+            " another try");
     if (err != POSTBAG_OK) {
         postbag__rollback(&a->db);
         return err;

@@ -373,6 +373,9 @@ static void report(struct engine *e, int64_t now_us)
         .last_puback_ms = e->sender.last_puback_ms,
         .put_seq = e->sender.newest,
         .wal_frames = e->housekeeper.frames,
+        .bulk_rate = e->sender.options.bulk_rate,
+        .bulk_bytes_rate = e->sender.options.bulk_bytes_rate,
+        .pace_all = e->sender.options.pace_all,
         .server = out->state == LINK_UP ? out->info.server + 1 : 0,
         /* also while it is down: they may be the reason */
         .own_certificate_end_s = out->info.own_certificate_end_s,

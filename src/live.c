@@ -49,7 +49,8 @@ static void describe(struct live *l, const struct live_facts *f)
         "rate_delivered_milli=%lld\nerror=%s\ninbound=%s\nwal_frames=%lld\n"
         "accepted=%lu\nduplicates=%lu\nnacks=%lu\nserver=%lu\n"
         "own_certificate_end_s=%lld\nserver_certificate_end_s=%lld\n"
-        "held_full=%d\nstalled=%s\n",
+        "held_full=%d\nstalled=%s\n"
+        "bulk_rate=%lu\nbulk_bytes_rate=%lu\npace_all=%lu\n",
         l->boot, f->is_owner ? "owner" : "standby", f->link,
         (unsigned long)f->link_attempts, (long long)f->next_try_ms,
         (unsigned long)f->in_flight, (long long)f->last_puback_ms,
@@ -59,13 +60,14 @@ static void describe(struct live *l, const struct live_facts *f)
         (unsigned long)f->duplicates, (unsigned long)f->nacks,
         (unsigned long)f->server, (long long)f->own_certificate_end_s,
         (long long)f->server_certificate_end_s, f->is_held_full != 0,
-        f->stalled);
+        f->stalled, (unsigned long)f->bulk_rate,
+        (unsigned long)f->bulk_bytes_rate, (unsigned long)f->pace_all);
 }
 
 void postbag__live_step(struct live *l, const struct log *log, int64_t now_us,
     const struct live_facts *facts)
 {
-    char file[1320];
+    char file[1390];
     int len;
     int err;
 

@@ -18,6 +18,7 @@ struct live_facts {
     const char *stalled;        /* why nothing can be saved; "": it can */
     uint32_t link_attempts, in_flight, delivered;
     uint32_t accepted, duplicates, nacks;
+    uint32_t bulk_rate, bulk_bytes_rate, pace_all; /* the options */
     uint32_t server; /* of the link that is up; 1 is the first, 0: not up */
     int64_t own_certificate_end_s, server_certificate_end_s; /* 0: unknown */
     int64_t next_try_ms, last_puback_ms, put_seq, wal_frames;
@@ -26,7 +27,7 @@ struct live_facts {
 struct live {
     const struct postbag_port *port;
     char path[320];
-    char text[1250], last[1250];
+    char text[1320], last[1320];
     char boot[33];
     int64_t next_us;    /* not before */
     uint32_t rate_from; /* delivered at the start of the rate's interval */

@@ -6,7 +6,7 @@
 #include "db.h"
 
 /* In a FULL transaction of the caller.  id not NULL: by id; else by seq; 0:
- * all.  *count_out tells how many were dead and are so no more. */
+ * all that are dead.  *count_out tells how many are due at once now. */
 POSTBAG_CHECK int postbag__requeue(struct db *db, const char *dest, int64_t seq,
     const struct postbag_id *id, int64_t *count_out);
 

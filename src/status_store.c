@@ -169,6 +169,24 @@ static int read_held(
     return err;
 }
 
+/* A lane's mark is of no meaning once its row is settled. */
+static int read_trial(
+    struct db *db, const char *dest, struct postbag_status *out)
+{
+    int64_t *const to[] = {&out->on_trial};
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "SELECT (SELECT count(*) FROM outbox_cursor"
+        "  WHERE dest = ?1 AND deaths > 0 AND tried > acked)"
+        " + (SELECT count(*) FROM outbox_held"
+        "  WHERE dest = ?1 AND deaths > 0 AND state <> 'dead')");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_text(&s, 1, dest);
+    return read_row(&s, to, 1);
+}
+
 /*
  * Per lane: the oldest row behind the cursor, and how many the relay has
  * reserved.  "priority > 0" must stand there literally, or the index of
@@ -312,6 +330,8 @@ int postbag__status_read(struct db *db, const char *dest,
     if (err == POSTBAG_OK)
         err = read_held(db, dest, out);
     if (err == POSTBAG_OK)
+        err = read_trial(db, dest, out);
+    if (err == POSTBAG_OK)
         err = read_lost(db, dest, out);
     for (int lane = 0; lane < LANES && err == POSTBAG_OK; lane++) {
         err = read_oldest(db, dest, lane, now, out);
@@ -367,6 +387,8 @@ static int read_waiting(struct db *db, struct postbag_database *out)
     postbag__finalize(&s);
     out->waiting_rows = fill.rows;
     out->waiting_bytes = fill.bytes;
+    out->rows_fill = fill.rows_fill;
+    out->bytes_fill = fill.bytes_fill;
     return err;
 }
 

@@ -144,6 +144,14 @@ struct postbag_database {
     int64_t waiting_bytes;
     char rows_dest[65];
     char bytes_dest[65];
+    /* As in struct postbag_pressure (pressure.h): per mille of what priority 0
+       may take of max_rows and max_bytes, from 1000 on it is refused; and what
+       can still be taken, on the file system and in free pages (-1: unknown),
+       of which puts leave min_free_bytes. */
+    int64_t rows_fill;
+    int64_t bytes_fill;
+    int64_t room_bytes;
+    int64_t min_free_bytes;
 };
 
 /**
@@ -218,6 +226,9 @@ struct postbag_status {
     int64_t dropped_other;     /* by a later library */
     int64_t held_bytes;        /* topics and payloads of what is held ... */
     int64_t dead_bytes;        /* ... and of what is dead */
+    /* Pending or held, in flight when the relay crashed and not answered since:
+       perhaps what made it crash. */
+    int64_t on_trial;
 };
 
 /**
@@ -368,13 +379,16 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_put(struct postbag_admin *a,
 /**
  * Send dead messages again: same id, same place in the order of their key,
  * attempts start at 0, due at once.  On disk when it returns.  Messages of
- * the key that left meanwhile are not called back.
+ * the key that left meanwhile are not called back.  One that is held and waits
+ * for another try is due at once, too, if it is named by seq or id; it keeps
+ * its attempts, and what is suspect is still sent alone.
  * @param dest       NULL: "main"
  * @param seq        0 and id NULL: all that are dead
  * @param id         NULL: by seq
  * @param count_out  may be NULL; how many were requeued
- * @return POSTBAG_OK, ENOTFOUND (no such destination; the row is not there or
- *         not dead), ESTATE (opened to look only)
+ * @return POSTBAG_OK, ENOTFOUND (no such destination; the row is not there, or
+ *         neither dead nor waiting for another try), ESTATE (opened to look
+ *         only)
  * Blocks: on SQLite, with an fsync.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_admin_requeue(struct postbag_admin *a,

@@ -95,7 +95,8 @@
         "that jump") \
     X(U32, keep_rows, 0, 0, 4000000000, "rows", \
         "keep the last delivered rows of each lane, those whose seq is so " \
-        "close to the last one's; with keep_s what either keeps") \
+        "close to the last one's; with keep_s what either keeps; a minimum: " \
+        "some more stay") \
     X(U32, poll_ms, 5000, 1000, 60000, "ms", \
         "look for rows of other processes at least so often; normally their " \
         "commits are seen at once (inotify)") \

@@ -20,7 +20,7 @@ struct args {
     const char *output;
     const char *dest, *run_dir, *config;
     const char *message, *file, *profile;
-    const char *key, *type, *content_type, *headers;
+    const char *key, *type, *content_type, *headers, *coalesce;
     const char *state, *topic, *consumer, *payload;
     const char *id, *from, *to;
     int64_t max_payload, wait_ms, prepare;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -12,6 +11,7 @@
 #include "out.h"
 #include "postbag/care.h"
 #include "postbag/linux.h"
+#include "when.h"
 
 /* ---- archive ----------------------------------------------------------- */
 
@@ -120,10 +120,9 @@ int cli_archive(const struct args *args)
 
 /* ---- replay ------------------------------------------------------------ */
 
-/* A row's number, or a time: 2026-11-30, 2026-11-30T08:15:00Z.  -1: neither. */
+/* A row's number, or a time.  -1: neither. */
 static int read_bound(const char *text, int64_t *seq, int64_t *ms)
 {
-    static const char *const forms[] = {"%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"};
     char *end;
 
     *ms = 0;
@@ -131,23 +130,14 @@ static int read_bound(const char *text, int64_t *seq, int64_t *ms)
     if (end != text && *end == '\0' && *seq > 0)
         return 0;
     *seq = 0;
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        struct tm tm = {0};
-
-        end = strptime(text, forms[i], &tm);
-        if (end == NULL || *end != '\0')
-            continue;
-        *ms = (int64_t)timegm(&tm) * 1000;
-        return *ms > 0 ? 0 : -1;
-    }
-    return -1;
+    return when_read(text, ms);
 }
 
 static int complain_of_bound(const char *name, const char *text)
 {
     return cli_complain(CLI_USAGE,
-        "%s must be a row's number or a time (2026-11-30 or"
-        " 2026-11-30T08:15:00Z), not \"%s\"",
+        "%s must be a row's number or a time (2026-11-30,"
+        " 2026-11-30T08:15:00Z or ...+01:00), not \"%s\"",
         name, text);
 }
 
@@ -170,6 +160,9 @@ int cli_replay(const struct args *args)
     if (args->to != NULL &&
         read_bound(args->to, &which.to_seq, &which.to_ms) != 0)
         return complain_of_bound("--to", args->to);
+    /* 0 is no bound: since 1970 is all, up to then is nothing */
+    if (args->to != NULL && which.to_seq == 0 && which.to_ms == 0)
+        which.to_ms = -1;
     code = cli_open(&a, args, 1);
     if (code != CLI_OK)
         return code;

@@ -48,7 +48,8 @@ int cli_init(const struct args *args)
         return cli_fail(config.db_path, &why);
     if (args->prepare != 0 &&
         postbag_prepare(&config, args->prepare, 0, &why) != POSTBAG_OK)
-        return cli_fail(config.db_path, &why);
+        return cli_complain(why.code == POSTBAG_EBUSY ? CLI_LOCKED : CLI_ERROR,
+            "%s: %s", config.db_path, why.text);
     return args->profile == NULL ? CLI_OK : set_profile(args);
 }
 
@@ -112,6 +113,7 @@ int cli_put(const struct args *args)
         .content_type = args->content_type,
         .headers = args->headers,
         .dest = args->dest,
+        .coalesce = args->coalesce,
         .ttl_ms = args->ttl_ms,
         .priority = (unsigned)args->priority,
         .retain = args->retain != 0,

@@ -45,6 +45,9 @@ static const struct {
     NUMBER("nacks", nacks),
     NUMBER("server", server),
     NUMBER("held_full", held_full),
+    NUMBER("bulk_rate", bulk_rate),
+    NUMBER("bulk_bytes_rate", bulk_bytes_rate),
+    NUMBER("pace_all", pace_all),
     NUMBER("own_certificate_end_s", own_certificate_end_s),
     NUMBER("server_certificate_end_s", server_certificate_end_s),
 };

@@ -23,6 +23,7 @@ struct live {
     int64_t wal_frames, accepted, duplicates, nacks;
     int64_t server;    /* 1 is the first; 0: not up */
     int64_t held_full; /* no more may be held */
+    int64_t bulk_rate, bulk_bytes_rate, pace_all;            /* the options */
     int64_t own_certificate_end_s, server_certificate_end_s; /* 0: unknown */
 };
 

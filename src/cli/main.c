@@ -25,7 +25,7 @@ static const struct command commands[] = {
         cli_init},
     {"put", "DB TOPIC [-]", 2, 3,
         " message file key key-version priority type content-type headers"
-        " retain ttl dest wait ",
+        " coalesce retain ttl dest wait ",
         "Queue a message and print its id.\n"
         "The payload comes from -m, -f, or with - from standard input.",
         cli_put},
@@ -53,6 +53,7 @@ static const struct command commands[] = {
         "List the messages that were given up.", cli_dead_ls},
     {"dead requeue", "DB", 1, 1, " dest id seq all wait ",
         "Send dead messages again: --id, --seq or --all.\n"
+        "With --id or --seq also one that waits for another try: at once.\n"
         "One whose ttl is over is dropped instead; outbox_lost names it.",
         cli_dead_requeue},
     {"dead discard", "DB", 1, 1, " dest id seq yes wait ",
@@ -87,7 +88,8 @@ static const struct command commands[] = {
         "Send delivered messages once more.\n"
         "Those that are still stored (the relay's options keep_s, keep_rows),\n"
         "with their ids and the attribute replay; at most --limit (1000) at"
-        " once.",
+        " once.\n"
+        "A time is RFC 3339 (2026-11-30T08:15:00.5+01:00), or a date, in UTC.",
         cli_replay},
     {"vacuum", "DB", 1, 1, " wait ",
         "Give free space back, offline.\n"
@@ -200,22 +202,43 @@ int cli_version(const struct args *args)
     return CLI_OK;
 }
 
-static int usage(FILE *to, int code)
+/* Is it one of the commands that begin with this word? */
+static int is_of(const struct command *command, const char *group)
 {
-    (void)fputs("Usage: postbag COMMAND ...\n\n", to);
+    size_t len = strlen(group);
+
+    return strncmp(command->name, group, len) == 0 && command->name[len] == ' ';
+}
+
+static int is_group(const char *word)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        if (is_of(&commands[i], word))
+            return 1;
+    return 0;
+}
+
+/* group NULL: all commands. */
+static int usage(FILE *to, const char *group, int code)
+{
+    (void)fprintf(to, "Usage: postbag %s%sCOMMAND ...\n\n",
+        group == NULL ? "" : group, group == NULL ? "" : " ");
     for (int i = 0; i < COMMANDS; i++) {
         char left[48];
 
+        if (group != NULL && !is_of(&commands[i], group))
+            continue;
         (void)snprintf(
             left, sizeof(left), "%s %s", commands[i].name, commands[i].words);
         (void)fprintf(to, "  %-22s %.*s\n", left,
             (int)strcspn(commands[i].help, "\n"), commands[i].help);
     }
-    (void)fputs("\npostbag COMMAND --help tells more.  DB is the application's"
-                " database.\n"
-                "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
-                " 5 refused, 6 unsound\n",
-        to);
+    (void)fprintf(to,
+        "\npostbag %s%sCOMMAND --help tells more.  DB is the application's"
+        " database.\n"
+        "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
+        " 5 refused, 6 unsound\n",
+        group == NULL ? "" : group, group == NULL ? "" : " ");
     return code;
 }
 
@@ -234,7 +257,14 @@ static int match(const struct command *command, int argc, char **argv)
     return argc > 2 && strcmp(argv[2], space + 1) == 0 ? 2 : 0;
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int print_help(const struct command *command)
+{
+    args_help(command);
+    return CLI_OK;
+}
+
+static int run(
+    const struct command *command, int wants_help, int argc, char **argv)
 {
     static char name[32];
     struct args args;
@@ -243,32 +273,55 @@ static int run(const struct command *command, int argc, char **argv)
     (void)snprintf(name, sizeof(name), "postbag %s", command->name);
     running = name;
     argv[0] = name; /* getopt's messages begin with it */
-    code = args_parse(&args, command, argc, argv);
+    code = wants_help ? CLI_OK : args_parse(&args, command, argc, argv);
     if (code != 0)
         return code;
-    if (args.help)
-        args_help(command);
-    else
-        code = command->run(&args);
+    code = wants_help || args.help ? print_help(command) : command->run(&args);
     if (fflush(stdout) != 0 || ferror(stdout))
         return cli_errno(CLI_ERROR, "output");
     return code;
 }
 
+/* Before, between and behind the words of a command --help is of that command
+ * or group; what follows them is getopt's. */
+static int take_help(int *argc, char **argv)
+{
+    for (int i = 1; i < *argc && i <= 2; i++) {
+        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0 &&
+            (i > 1 || strcmp(argv[i], "help") != 0))
+            continue;
+        memmove(&argv[i], &argv[i + 1], sizeof(*argv) * (size_t)(*argc - i));
+        --*argc;
+        return 1;
+    }
+    return 0;
+}
+
+/* The words name no command. */
+static int explain(int wants_help, int argc, char **argv)
+{
+    const char *group = argc > 1 && is_group(argv[1]) ? argv[1] : NULL;
+
+    if (wants_help && argc == (group == NULL ? 1 : 2))
+        return usage(stdout, group, CLI_OK);
+    if (group != NULL && argc == 2)
+        (void)cli_complain(
+            CLI_USAGE, "something is missing: postbag %s COMMAND", group);
+    else if (argc > 1)
+        (void)cli_complain(CLI_USAGE, "there is no command \"%s%s%s\"", argv[1],
+            argc > 2 ? " " : "", argc > 2 ? argv[2] : "");
+    return usage(stderr, group, CLI_USAGE);
+}
+
 int main(int argc, char **argv)
 {
+    int wants_help = take_help(&argc, argv);
+
     for (int i = 0; i < COMMANDS; i++) {
         int words = match(&commands[i], argc, argv);
 
         if (words > 0)
-            return run(&commands[i], argc - words, argv + words);
+            return run(&commands[i], wants_help, argc - words, argv + words);
     }
-    if (argc > 1 &&
-        (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-            strcmp(argv[1], "help") == 0))
-        return usage(stdout, CLI_OK);
-    if (argc > 1)
-        (void)cli_complain(CLI_USAGE, "there is no command \"%s%s%s\"", argv[1],
-            argc > 2 ? " " : "", argc > 2 ? argv[2] : "");
-    return usage(stderr, CLI_USAGE);
+    return explain(wants_help, argc, argv);
 }

@@ -18,6 +18,10 @@ void report_database_json(struct report *r)
     json_text(j, "waiting_rows_for", d->rows_dest);
     json_number(j, "waiting_bytes", d->waiting_bytes);
     json_text(j, "waiting_bytes_for", d->bytes_dest);
+    json_number(j, "rows_fill", d->rows_fill);
+    json_number(j, "bytes_fill", d->bytes_fill);
+    json_maybe(j, "room_bytes", d->room_bytes, d->room_bytes >= 0);
+    json_number(j, "min_free_bytes", d->min_free_bytes);
     json_number(j, "page_bytes", d->page_bytes);
     json_number(j, "db_bytes", d->db_bytes);
     json_number(j, "free_bytes", d->free_bytes);
@@ -41,6 +45,7 @@ static void ledger_json(struct json *j, const struct postbag_status *s)
     json_number(j, "held_retry", s->held_retry);
     json_number(j, "held_behind", s->held_behind);
     json_number(j, "held_suspect", s->held_suspect);
+    json_number(j, "on_trial", s->on_trial);
     json_number(j, "dead", s->dead);
     json_number(j, "dropped", s->dropped);
     json_number(j, "dropped_ttl", s->dropped_ttl);
@@ -84,6 +89,9 @@ static void relay_json(struct json *j, const struct report *r)
         is_known ? l->server_certificate_end_s * 1000 : 0);
     json_maybe(j, "in_flight", l->in_flight, is_known);
     json_maybe(j, "held_full", l->held_full, is_known);
+    json_maybe(j, "bulk_rate", l->bulk_rate, is_known);
+    json_maybe(j, "bulk_bytes_rate", l->bulk_bytes_rate, is_known);
+    json_maybe(j, "pace_all", l->pace_all, is_known);
     json_text(
         j, "stalled", is_known && l->stalled[0] != '\0' ? l->stalled : NULL);
     json_time(j, "last_puback", l->last_puback_ms);

@@ -12,8 +12,8 @@ static void name(const char *what)
 
 /* As the next put sees it, so that "0 %" and a refused put do not go together:
  * in percent, rounded down, 100 is full; with the destination that counts. */
-static void limit_plain(
-    int64_t waits, int64_t limit, const char *unit, const char *dest)
+static void limit_plain(int64_t waits, int64_t limit, int64_t fill,
+    const char *unit, const char *dest)
 {
     if (limit == 0)
         return;
@@ -21,7 +21,24 @@ static void limit_plain(
     (void)printf(
         "%lld %% of %s waits for ", (long long)(waits * 100 / limit), unit);
     out_plain(stdout, dest, strlen(dest));
+    if (waits >= limit)
+        (void)fputs("; FULL", stdout);
+    else if (fill >= 1000) /* of what bulk may take */
+        (void)fputs("; FULL for priority 0", stdout);
     (void)fputc('\n', stdout);
+}
+
+static void room_plain(const struct postbag_database *d)
+{
+    struct words room;
+    struct words least;
+
+    if (d->room_bytes < 0)
+        return;
+    name("room");
+    (void)printf("%s, min_free_bytes %s%s\n", words_bytes(&room, d->room_bytes),
+        words_bytes(&least, d->min_free_bytes),
+        d->room_bytes <= d->min_free_bytes ? "; FULL" : "");
 }
 
 static void limits_plain(const struct postbag_database *d)
@@ -31,10 +48,11 @@ static void limits_plain(const struct postbag_database *d)
 
     (void)snprintf(
         unit, sizeof(unit), "max_rows, %lld messages,", (long long)d->max_rows);
-    limit_plain(d->waiting_rows, d->max_rows, unit, d->rows_dest);
+    limit_plain(d->waiting_rows, d->max_rows, d->rows_fill, unit, d->rows_dest);
     (void)snprintf(
         unit, sizeof(unit), "max_bytes, %s,", words_bytes(&size, d->max_bytes));
-    limit_plain(d->waiting_bytes, d->max_bytes, unit, d->bytes_dest);
+    limit_plain(
+        d->waiting_bytes, d->max_bytes, d->bytes_fill, unit, d->bytes_dest);
 }
 
 void report_database_plain(const struct report *r)
@@ -50,6 +68,7 @@ void report_database_plain(const struct report *r)
     name("storage");
     (void)printf("%s, %s of it free; WAL %s\n", words_bytes(&size, d->db_bytes),
         words_bytes(&unused, d->free_bytes), words_bytes(&wal, d->wal_bytes));
+    room_plain(d);
     name("inbox");
     (void)printf("%lld due, %lld deferred, %lld done, %lld dead\n",
         (long long)d->inbox_due, (long long)d->inbox_deferred,
@@ -80,6 +99,11 @@ static void held_plain(const struct report *r)
         r->live.held_full && report_link_is_known(r)
             ? "; FULL: new messages wait until there are fewer"
             : "");
+    if (s->on_trial != 0) {
+        name("on trial");
+        (void)printf("%lld in flight when the relay crashed, no answer yet\n",
+            (long long)s->on_trial);
+    }
     alarming(r, "dead", s->dead);
     (void)printf(" (%s)\n", words_bytes(&w, s->dead_bytes));
 }
@@ -139,6 +163,26 @@ static void rates_plain(const struct report *r)
         (void)puts("never empty at this rate");
     else
         (void)puts("time to empty unknown");
+}
+
+static void pace_plain(const struct report *r)
+{
+    const struct live *l = &r->live;
+    const char *between = "";
+    struct words w;
+
+    if (!report_link_is_known(r) ||
+        (l->bulk_rate == 0 && l->bulk_bytes_rate == 0))
+        return;
+    name("pace");
+    (void)fputs(l->pace_all ? "all lanes " : "priority 0 ", stdout);
+    if (l->bulk_rate != 0) {
+        (void)printf("%lld/s", (long long)l->bulk_rate);
+        between = ", ";
+    }
+    if (l->bulk_bytes_rate != 0)
+        (void)printf("%s%s/s", between, words_bytes(&w, l->bulk_bytes_rate));
+    (void)fputs(" at most\n", stdout);
 }
 
 static void certificate_plain(const char *whose, int64_t end_s)
@@ -254,6 +298,7 @@ void report_dest_plain(const struct report *r)
     }
     ledger_plain(r);
     rates_plain(r);
+    pace_plain(r);
     lease_plain(r);
     stalled_plain(r);
     link_plain(r);

@@ -42,6 +42,32 @@ class Usage(CliTest):
             self.assertLessEqual(text.count("\n"), 24, command)
             self.assertIn("Usage: postbag", text)
 
+    def test_usage_help_is_had_in_any_order(self):
+        for group in ("dead", "dest", "inbox"):
+            text = self.ok(group, "--help")
+            self.assertEqual(
+                re.findall(r"(?m)^  ([a-z]+ [a-z]+)", text),
+                [name for name in COMMANDS if name.startswith(group + " ")])
+            for args in (["--help", group], [group, "-h"], ["-h", group],
+                         ["help", group]):
+                self.assertEqual(self.ok(*args), text, args)
+            self.refused(USAGE, f"something is missing: postbag {group} ",
+                         group)
+            self.refused(USAGE, f'no command "{group} x"', group, "x",
+                         "--help")
+        text = self.ok("dead", "ls", "--help")
+        for args in (["--help", "dead", "ls"], ["dead", "--help", "ls"],
+                     ["help", "dead", "ls"], ["dead", "ls", "x.db", "-h"]):
+            self.assertEqual(self.ok(*args), text, args)
+        self.assertEqual(self.ok("help", "put"), self.ok("put", "--help"))
+        self.refused(USAGE, '"frobnicate"', "--help", "frobnicate")
+
+    def test_usage_help_names_every_state(self):
+        text = self.ok("ls", "--help")
+        for state in ("pending", "sending", "published", "retry", "behind",
+                      "suspect", "dead", "passed", "dropped"):
+            self.assertRegex(text, rf"[ \n]{state}[,.]")
+
     def test_usage_mistakes_are_named(self):
         self.refused(USAGE, '"frobnicate"', "frobnicate")
         self.refused(USAGE, '"dead sing"', "dead", "sing")
@@ -134,6 +160,30 @@ class InitAndPut(CliTest):
         self.init("--profile", "any")
         self.put("1/2/3/4/5/6/7/8/9", "x")
 
+    def test_init_lays_out_in_advance(self):
+        self.init("--prepare", "6000000")
+        self.assertGreaterEqual(os.path.getsize(self.db), 6000000 - 4096)
+        self.assertGreaterEqual(os.path.getsize(self.db + "-wal"), 4194304)
+        self.put("t", "x")
+
+    def test_init_lays_nothing_out_that_has_no_room(self):
+        self.refused(USAGE, "at least 4194304", "init", self.db, "--prepare",
+                     "4194303")
+        self.assertFalse(os.path.exists(self.db))
+        for size in ("99999999999999", str(2**63 - 1)):
+            self.refused(ERROR, "MiB are needed", "init", self.db,
+                         "--prepare", size)
+        self.assertLess(os.path.getsize(self.db), 1000000)
+
+    def test_init_does_not_lay_out_what_somebody_has_open(self):
+        self.init()
+        db = sqlite3.connect(self.db)
+        db.execute("SELECT count(*) FROM outbox").fetchall()
+        self.refused(LOCKED, "stop the relay and the application first",
+                     "init", self.db, "--prepare", "6000000", "--wait", "50")
+        db.close()
+        self.init("--prepare", "6000000")
+
     def test_put_payload_comes_from_text_file_or_standard_input(self):
         self.init()
         raw = bytes(range(256))
@@ -153,13 +203,22 @@ class InitAndPut(CliTest):
                         "--priority", "2", "--type", "com.example.reading",
                         "--content-type", "text/plain", "--retain", "--ttl",
                         "60000", "--dest", "main", "--headers",
-                        '{"subject":"s"}')
+                        '{"subject":"s"}', "--coalesce", "c")
         row = self.sql("SELECT id, key, key_version, priority, type,"
-                       " content_type, retain, ttl_ms, dest, headers"
-                       " FROM outbox")[0]
+                       " content_type, retain, ttl_ms, dest, headers,"
+                       " coalesce FROM outbox")[0]
         self.assertEqual(row, (uuid.UUID(text).bytes, "k", 3, 2,
                                "com.example.reading", "text/plain", 1, 60000,
-                               "main", '{"subject":"s"}'))
+                               "main", '{"subject":"s"}', "c"))
+
+    def test_put_replaces_what_coalesces(self):
+        self.init()
+        for text in ("1", "2", "3"):
+            self.put("t", text, "--coalesce", "level")
+        self.assertEqual(
+            [row["seq"] for row in
+             self.json("ls", self.db, "--state", "pending")], [3])
+        self.assertEqual(self.status()["dropped_coalesced"], 2)
 
     def test_put_mistakes_are_named_and_queue_nothing(self):
         self.init()
@@ -220,6 +279,16 @@ class Status(CliTest):
         self.sql(SETTLE.format(1))
         self.assertEqual(self.status()["ledger_gap"], 1)
         self.assertIn("LEDGER", self.ok("status", self.db))
+
+    def test_status_what_may_have_crashed_the_relay(self):
+        self.init()
+        self.put("t", "x")
+        self.assertNotIn("on trial", self.ok("status", self.db))
+        self.sql("UPDATE outbox_cursor SET sent_hi = 1, tried = 1, deaths = 2"
+                 " WHERE lane = 0")
+        self.assertEqual(self.status()["on_trial"], 1)
+        self.assertRegex(self.ok("status", self.db),
+                         r"(?m)^on trial +1 in flight when the relay crashed")
 
     def test_status_storage_and_inbox(self):
         self.init()
@@ -385,10 +454,46 @@ class Replay(CliTest):
                       self.ok("verify", self.db))
         self.assertIn("3 replayed\n", self.ok("status", self.db))
 
+    def test_replay_times_are_rfc_3339(self):
+        def count(*args):
+            text = self.ok("replay", self.db, "--from", *args)
+            self.sql("DELETE FROM outbox_held")
+            return int(text.split()[0])
+
+        self.db = self.path("old.db")
+        self.init()
+        self.sql("INSERT INTO outbox(topic, payload, created_ms) VALUES"
+                 " ('t', '1', 1000), ('t', '2', 2000), ('t', '3', 3000)",
+                 SETTLE.format(3))
+        for first, rows in (
+                ("1970-01-01", 3), ("1970-01-01T00:00:00Z", 3),
+                ("1969-12-31", 3), ("0001-01-01T00:00:00Z", 3),
+                ("1970-01-01T00:00:02Z", 2), ("1970-01-01t00:00:02z", 2),
+                ("1970-01-01 00:00:02+00:00", 2),
+                ("1970-01-01T00:00:02.000999Z", 2),
+                ("1970-01-01T00:00:02.001Z", 1),
+                ("1970-01-01T00:00:02.5Z", 1),
+                ("1970-01-01T02:30:03+02:30", 1),
+                ("1969-12-31T23:00:03.001-01:00", 0),
+                ("1970-01-01T00:00:60Z", 0), ("9999-12-31", 0)):
+            self.assertEqual(count(first), rows, first)
+        for last, rows in (
+                ("1969-12-31T23:59:59.999Z", 0), ("1970-01-01", 0),
+                ("1970-01-01T00:00:00Z", 0), ("0000-01-01", 0),
+                ("1970-01-01T00:00:01.999Z", 1),
+                ("1970-01-01T01:00:02+01:00", 2), ("2024-02-29", 3)):
+            self.assertEqual(count("1", "--to", last), rows, last)
+
     def test_replay_mistakes_are_named(self):
         self.refused(USAGE, "--from SEQ or TIME", "replay", self.db)
-        for bound in ("x", "0", "-1", "2026-13-01", "1969-01-01",
-                      "2026-01-01 08:00"):
+        for bound in ("x", "0", "-1", "2026-13-01", "2026-00-01",
+                      "2026-02-29", "2026-04-31", "2026-01-00", "2026-1-1",
+                      "2026-01-01T", "2026-01-01T08:00Z", "2026-01-01 08:00",
+                      "2026-01-01T08:00:00", "2026-01-01T24:00:00Z",
+                      "2026-01-01T08:60:00Z", "2026-01-01T08:00:61Z",
+                      "2026-01-01T08:00:00.Z", "2026-01-01T08:00:00+1",
+                      "2026-01-01T08:00:00+24:00", "2026-01-01T08:00:00ZZ",
+                      " 2026-01-01", "+2026-01-01"):
             self.refused(USAGE, bound, "replay", self.db, "--from=" + bound)
             self.refused(USAGE, bound, "replay", self.db, "--from", "1",
                          "--to=" + bound)
@@ -641,6 +746,17 @@ class Repair(CliTest):
         self.assertEqual(self.requeue("--all"), "0 requeued\n")
         s = self.status()
         self.assertEqual((s["held"], s["dead"], s["ledger_gap"]), (3, 0, 0))
+
+    def test_requeue_by_name_hurries_what_is_tried_again(self):
+        self.sql("UPDATE outbox_held SET state = 'retry', due_ms = 9e15,"
+                 " due_boot = zeroblob(16), dead_ms = NULL WHERE seq = 1")
+        self.assertEqual(self.requeue("--all"), "2 requeued\n")
+        self.assertEqual(self.requeue("--seq", "1"), "1 requeued\n")
+        self.assertEqual(
+            self.sql("SELECT state, attempts, due_ms FROM outbox_held"),
+            [("retry", 12, None), ("behind", 0, None), ("behind", 0, None)])
+        self.refused(NOT_FOUND, "another try", "dead", "requeue", self.db,
+                     "--seq", "2")
 
     def test_requeue_mistakes_change_nothing(self):
         args = ("dead", "requeue", self.db)

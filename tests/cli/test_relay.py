@@ -111,7 +111,8 @@ class RelayTest(CliTest):
         self.assertEqual(self.once(config).returncode, OK)
         for i in range(3):
             self.put("t", str(i))
-        self.assertIn("75 % of max_rows, 4 messages, waits for main\n",
+        self.assertIn("75 % of max_rows, 4 messages, waits for main; FULL for"
+                      " priority 0\n",
                       self.ok("status", self.db))
         self.refused(ERROR, "outbox is full: max_rows (4) messages wait,"
                      " less an eighth that is kept for priority 1 to 3",
@@ -129,6 +130,46 @@ class RelayTest(CliTest):
         self.put("t", "x")
         self.assertIn("25 % of max_rows", self.ok("status", self.db))
 
+    def test_relay_limit_is_told_where_bulk_meets_it(self):
+        port = self.broker().port
+        self.assertEqual(self.once(self.config(
+            port, more="[postbag]\nmax_rows = 8\n")).returncode, OK)
+        for i in range(6):
+            self.put("t", str(i))
+        line = r"(?m)^limit +%d %% of max_rows, 8 messages, waits for main%s$"
+        self.assertRegex(self.ok("status", self.db), line % (75, ""))
+        self.put("t", "7th")
+        self.refused(ERROR, "outbox is full", "put", self.db, "t", "-m", "x")
+        self.assertRegex(self.ok("status", self.db),
+                         line % (87, "; FULL for priority 0"))
+        self.assertEqual(
+            self.json("status", self.db)["database"]["rows_fill"], 1000)
+        self.put("t", "8th", "--priority", "1")
+        self.assertRegex(self.ok("status", self.db), line % (100, "; FULL"))
+
+    def test_relay_pace_and_room_are_told(self):
+        self.assertRegex(self.ok("status", self.db),
+                         r"(?m)^room +[0-9.]+ [KMGT]iB, min_free_bytes 256\.0"
+                         " KiB$")
+        relay = self.relay(self.broker().port, more="[postbag]\n"
+                           "bulk_rate = 10\nbulk_bytes_rate = 2048\n"
+                           "min_free_bytes = 4000000000\n")
+        status = self.wait_for_status(link="up")
+        self.assertEqual((status["bulk_rate"], status["bulk_bytes_rate"],
+                          status["pace_all"]), (10, 2048, 0))
+        text = self.ok("status", self.db, "--run-dir", self.run_dir)
+        self.assertRegex(text,
+                         r"(?m)^pace +priority 0 10/s, 2\.0 KiB/s at most$")
+        self.assertRegex(text, r"(?m)^room .*, min_free_bytes 3\.7 GiB")
+        database = self.json("status", self.db)["database"]
+        self.assertEqual(database["min_free_bytes"], 4000000000)
+        self.assertEqual(
+            "; FULL" in text, database["room_bytes"] <= 4000000000)
+        self.refused(LOCKED, "stop the relay", "init", self.db, "--prepare",
+                     "6000000", "--wait", "50")
+        self.assertEqual(relay.stop(), OK)
+        self.assertIsNone(self.status()["bulk_rate"])
+
     def test_relay_limit_is_told_as_the_next_put_sees_it(self):
         port = self.broker().port
         self.ok("dest", "add", self.db, "late", "--from", "now")
@@ -138,7 +179,7 @@ class RelayTest(CliTest):
             self.put("t", str(i), "--priority", "1")
         self.assertEqual(self.once(config).returncode, OK)
         self.refused(ERROR, "outbox is full", "put", self.db, "t", "-m", "x")
-        self.assertIn("100 % of max_rows, 3 messages, waits for late\n",
+        self.assertIn("100 % of max_rows, 3 messages, waits for late; FULL\n",
                       self.ok("status", self.db, "--dest", "main"))
         database = self.json("status", self.db)["database"]
         self.assertEqual(database["waiting_rows"], 3)

@@ -18,7 +18,7 @@ import rig
 
 KIB = 1024
 STEPS = range(0, 100, 4 if rig.FULL else 12)
-SIZE = 8 * KIB * KIB
+SIZE = 10 * KIB * KIB
 PREPARED = 20000 if rig.FULL else 4000
 # puts may take all of the disk
 ALL = "min_free_bytes=1"
@@ -318,7 +318,7 @@ class DiskFull(rig.Case):
 
     def test_prepared_files_need_no_room(self):
         self.set_up("tmpfs")
-        run(rig.COMMAND, "init", self.db_path, "--prepare", "3000000")
+        run(rig.COMMAND, "init", self.db_path, "--prepare", "4194304")
         self.volume.fill(0)
         firmware = Firmware(self, "gateway0", f"work={PREPARED}",
                             "gap_us=300")

@@ -107,6 +107,8 @@ static void test_admin_init_makes_an_outbox_and_sets_the_limit(void **state)
     w.a = open_admin(w.t.path, 0);
     assert_int_equal(postbag_admin_database(w.a, &d), POSTBAG_OK);
     assert_int_equal(d.max_payload, 1000);
+    assert_true(d.room_bytes > 0);
+    assert_int_equal(d.min_free_bytes, 262144);
     tear_down(&w);
 }
 
@@ -383,7 +385,8 @@ static void test_admin_requeue_of_one_key_lines_up_by_seq(void **state)
     tear_down(&w);
 }
 
-static void test_admin_requeue_by_id_finds_dead_rows_only(void **state)
+static void test_admin_requeue_by_id_does_not_find_who_waits_behind(
+    void **state)
 {
     (void)state;
     struct world w;
@@ -395,7 +398,7 @@ static void test_admin_requeue_by_id_finds_dead_rows_only(void **state)
                       " VALUES ('t', 'p', zeroblob(16))");
     temp_db_put(&w.t, 1, 0);
     memset(&id, 0, sizeof(id));
-    temp_db_hold(&w.t, 1, "retry");
+    temp_db_hold(&w.t, 1, "behind");
     assert_int_equal(
         postbag_admin_requeue(w.a, NULL, 0, &id, &n), POSTBAG_ENOTFOUND);
     temp_db_run(&w.t, "UPDATE outbox_held SET state = 'dead'");
@@ -471,7 +474,8 @@ int main(void)
         cmocka_unit_test(test_admin_locked_database_is_busy),
         cmocka_unit_test(test_admin_requeue_one_keeps_id_and_is_due_at_once),
         cmocka_unit_test(test_admin_requeue_of_one_key_lines_up_by_seq),
-        cmocka_unit_test(test_admin_requeue_by_id_finds_dead_rows_only),
+        cmocka_unit_test(
+            test_admin_requeue_by_id_does_not_find_who_waits_behind),
         cmocka_unit_test(test_admin_purge_takes_no_more_than_asked),
         cmocka_unit_test(test_admin_purge_of_much_keeps_the_wal_small),
     };

@@ -99,6 +99,9 @@ static void test_live_file_tells_every_fact(void **state)
         .duplicates = 9,
         .nacks = 10,
         .server = 11,
+        .bulk_rate = 14,
+        .bulk_bytes_rate = 15,
+        .pace_all = 1,
         .own_certificate_end_s = 12,
         .server_certificate_end_s = 13,
         .is_held_full = 1,
@@ -111,7 +114,8 @@ static void test_live_file_tells_every_fact(void **state)
         "error=refused\ninbound=connecting\nwal_frames=7\naccepted=8\n"
         "duplicates=9\nnacks=10\nserver=11\nown_certificate_end_s=12\n"
         "server_certificate_end_s=13\n"
-        "held_full=1\nstalled=full\n");
+        "held_full=1\nstalled=full\nbulk_rate=14\nbulk_bytes_rate=15\n"
+        "pace_all=1\n");
 }
 
 static void test_live_role_without_office_is_standby(void **state)
@@ -146,13 +150,16 @@ static void test_live_largest_facts_fit(void **state)
         .duplicates = UINT32_MAX,
         .nacks = UINT32_MAX,
         .server = UINT32_MAX,
+        .bulk_rate = UINT32_MAX,
+        .bulk_bytes_rate = UINT32_MAX,
+        .pace_all = UINT32_MAX,
         .own_certificate_end_s = INT64_MIN,
         .server_certificate_end_s = INT64_MIN,
         .is_held_full = 1,
     };
     w->live.rate_milli = INT64_MIN;
     step(w);
-    assert_has(content(w), "\nstalled=replaced\n");
+    assert_has(content(w), "\npace_all=4294967295\n");
 }
 
 /* 50 messages in 10 s are 5 a second, also where the counter wraps. */

@@ -113,6 +113,79 @@ static void test_prepare_keeps_what_is_there(void **state)
         sql_text(d->t.app, "SELECT seq, payload FROM outbox"), "1|x");
 }
 
+/* ---- room ---- */
+
+enum { SMALL = 1 << 18, LARGE = 20 << 20 };
+
+static void test_prepare_more_than_is_free_lays_nothing_out(void **state)
+{
+    struct desk *d = *state;
+
+    d->sim.room.free_bytes = 5 << 20;
+    assert_int_equal(prepare(d, 5 << 20, WAL_BYTES), POSTBAG_ENOSPC);
+    assert_has(d->why.text, "nothing is laid out: 6 MiB are needed, 5 MiB are");
+    assert_int_equal(prepare(d, DB_BYTES, 5 << 20), POSTBAG_ENOSPC);
+    assert_int_equal(prepare(d, INT64_MAX, 0), POSTBAG_ENOSPC);
+    assert_true(bytes(d, "") < SMALL && bytes(d, "-wal") < SMALL);
+    assert_ok(prepare(d, 4 << 20, WAL_BYTES));
+}
+
+static void test_prepare_what_is_laid_out_needs_no_room_again(void **state)
+{
+    struct desk *d = *state;
+    int64_t file;
+
+    assert_ok(prepare(d, DB_BYTES, WAL_BYTES));
+    file = bytes(d, "");
+    d->sim.room.free_bytes = SMALL;
+    assert_ok(prepare(d, DB_BYTES, WAL_BYTES));
+    assert_int_equal(bytes(d, ""), file);
+}
+
+static int shrinking_room(void *ctx, const char *path, struct postbag_room *out)
+{
+    static int looks;
+
+    (void)ctx;
+    (void)path;
+    *out = (struct postbag_room){.free_bytes = looks++ < 2 ? LARGE : SMALL};
+    return POSTBAG_OK;
+}
+
+static void test_prepare_gives_back_when_another_takes_the_room(void **state)
+{
+    struct desk *d = *state;
+
+    d->sim.port.room = shrinking_room;
+    assert_int_equal(prepare(d, LARGE / 2, 0), POSTBAG_ENOSPC);
+    assert_has(d->why.text, "is full: 14 MiB were needed; what was laid out is"
+                            " given back");
+    assert_true(bytes(d, "") < SMALL && bytes(d, "-wal") < SMALL);
+}
+
+/* For each connection: 8 MiB are all there is. */
+static int limit_file(sqlite3 *db, char **why, const void *api)
+{
+    (void)why;
+    (void)api;
+    return sqlite3_exec(db, "PRAGMA max_page_count = 2048", NULL, NULL, NULL);
+}
+
+static void test_prepare_gives_back_where_the_port_cannot_tell(void **state)
+{
+    struct desk *d = *state;
+    int err;
+
+    d->sim.port.room = NULL;
+    assert_int_equal(
+        sqlite3_auto_extension((void (*)(void))limit_file), SQLITE_OK);
+    err = prepare(d, LARGE, 0);
+    sqlite3_reset_auto_extension();
+    assert_int_equal(err, POSTBAG_ENOSPC);
+    assert_has(d->why.text, "what was laid out is given back");
+    assert_true(bytes(d, "") < SMALL && bytes(d, "-wal") < SMALL);
+}
+
 static void test_prepare_errors_are_told(void **state)
 {
     struct desk *d = *state;
@@ -134,6 +207,10 @@ int main(void)
         TEST_IN(test_prepare_new_database_has_its_room),
         TEST_IN(test_prepare_files_do_not_grow_later),
         TEST_IN(test_prepare_keeps_what_is_there),
+        TEST_IN(test_prepare_more_than_is_free_lays_nothing_out),
+        TEST_IN(test_prepare_what_is_laid_out_needs_no_room_again),
+        TEST_IN(test_prepare_gives_back_when_another_takes_the_room),
+        TEST_IN(test_prepare_gives_back_where_the_port_cannot_tell),
         TEST_IN(test_prepare_errors_are_told),
     };
 

@@ -57,13 +57,33 @@ static void test_requeue_all_takes_only_what_is_dead(void **state)
         states(w), "1|retry 2|retry 3|suspect 4|retry 5|behind");
 }
 
+static void test_requeue_by_name_hurries_what_is_tried_again(void **state)
+{
+    struct world *w = *state;
+    struct postbag_id id;
+
+    memset(&id, 2, sizeof(id));
+    for (int seq = 1; seq <= 3; seq++)
+        hold(w, "main", seq, "retry", "", 0);
+    sql_run(w->t.app, "UPDATE outbox_held SET due_boot = zeroblob(16),"
+                      " due_ms = 99, deaths = 5");
+    assert_int_equal(requeue(w, "main", 1, NULL), 1);
+    assert_int_equal(requeue(w, "main", 0, &id), 1);
+    assert_int_equal(requeue(w, "main", 0, NULL), 0);
+    assert_string_equal(
+        sql_text(w->t.app, "SELECT group_concat(ifnull(due_ms, 'now')"
+                           " || ' ' || attempts || ' ' || deaths)"
+                           " FROM outbox_held ORDER BY seq"),
+        "now 5 5,now 5 5,99 5 5");
+}
+
 static void test_requeue_what_is_not_dead_counts_none(void **state)
 {
     struct world *w = *state;
     struct postbag_id id;
 
     memset(&id, 1, sizeof(id));
-    hold(w, "main", 1, "retry", "", 0);
+    hold(w, "main", 1, "behind", "k", 0);
     assert_int_equal(requeue(w, "main", 1, NULL), 0);
     assert_int_equal(requeue(w, "main", 99, NULL), 0);
     assert_int_equal(requeue(w, "main", 0, &id), 0);
@@ -149,6 +169,7 @@ int main(void)
         TEST_IN(test_requeue_one_is_due_at_once_as_if_new),
         TEST_IN(test_requeue_by_id_does_not_look_at_seq),
         TEST_IN(test_requeue_all_takes_only_what_is_dead),
+        TEST_IN(test_requeue_by_name_hurries_what_is_tried_again),
         TEST_IN(test_requeue_what_is_not_dead_counts_none),
         TEST_IN(test_requeue_leaves_other_destinations_alone),
         TEST_IN(test_requeue_only_the_oldest_of_a_key_is_tried),

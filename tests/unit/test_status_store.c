@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "limit_store.h"
 #include "status_store.h"
 
 #include <string.h>
@@ -342,6 +343,48 @@ static void test_database_sizes_and_inbox_are_counted(void **state)
     temp_db_close(&t);
 }
 
+static void test_status_counts_what_is_on_trial(void **state)
+{
+    (void)state;
+    struct temp_db t;
+
+    temp_db_open(&t);
+    temp_db_put(&t, 6, 0);
+    assert_int_equal(read_status(&t, "main").on_trial, 0);
+    temp_db_hold(&t, 1, "retry");
+    temp_db_hold(&t, 2, "dead");
+    temp_db_hold(&t, 3, "retry");
+    temp_db_run(&t,
+        "UPDATE outbox_held SET deaths = 5 WHERE seq < 3;"
+        "UPDATE outbox_cursor SET acked = 3, tried = 4, deaths = 1"
+        " WHERE dest = 'main' AND lane = 0;" /* its row is not settled */
+        "UPDATE outbox_cursor SET acked = 3, tried = 3, deaths = 1"
+        " WHERE dest = 'main' AND lane = 1;" /* is settled */
+        "UPDATE outbox_cursor SET tried = 4"
+        " WHERE dest = 'main' AND lane = 2"); /* did not crash */
+    assert_int_equal(read_status(&t, "main").on_trial, 2);
+    temp_db_close(&t);
+}
+
+static void test_database_tells_when_bulk_is_refused(void **state)
+{
+    (void)state;
+    const struct limits limits = {.max_rows = 8, .max_bytes = 10000};
+    struct temp_db t;
+    struct postbag_database d = {0};
+
+    temp_db_open(&t);
+    assert_int_equal(postbag__limits_set(&t.db, &limits), POSTBAG_OK);
+    temp_db_put(&t, 6, 0);
+    assert_int_equal(postbag__database_read(&t.db, &d), POSTBAG_OK);
+    assert_int_equal(d.rows_fill, 857);
+    temp_db_put(&t, 1, 0);
+    assert_int_equal(postbag__database_read(&t.db, &d), POSTBAG_OK);
+    assert_int_equal(d.rows_fill, 1000);
+    assert_int_equal(d.bytes_fill, 7 * 13 * 1000 / 8750);
+    temp_db_close(&t);
+}
+
 /* The limits are measured against them, whoever is asked for. */
 static void test_database_tells_what_the_slowest_destination_lacks(void **state)
 {
@@ -394,6 +437,8 @@ int main(void)
         cmocka_unit_test(test_status_put_rate_of_a_silent_outbox_is_zero),
         cmocka_unit_test(test_status_put_rate_of_just_now_is_unknown),
         cmocka_unit_test(test_database_sizes_and_inbox_are_counted),
+        cmocka_unit_test(test_status_counts_what_is_on_trial),
+        cmocka_unit_test(test_database_tells_when_bulk_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
