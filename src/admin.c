@@ -141,13 +141,6 @@ static int hand_out(
     return POSTBAG_OK;
 }
 
-void postbag__admin_clocks(const struct postbag_admin *a, struct moment *now)
-{
-    now->wall_ms = a->port->wall_ms(a->port->ctx);
-    now->mono_ms = a->port->mono_us(a->port->ctx) / 1000;
-    memcpy(now->boot, a->boot, sizeof(now->boot));
-}
-
 static int read_room(struct postbag_admin *a, struct postbag_database *out)
 {
     struct postbag_pressure now = {0};
@@ -186,7 +179,7 @@ int postbag_admin_status(
 
     if (err != POSTBAG_OK)
         return err;
-    postbag__admin_clocks(a, &now);
+    now = postbag__moment_now(a->port, a->boot);
     err = postbag__status_read(&a->db, postbag__admin_dest(dest), &now, &full);
     postbag__rollback(&a->db);
     return err == POSTBAG_OK ? hand_out(a, out, &full, sizeof(full)) : err;
@@ -391,7 +384,7 @@ static int purge_step(struct postbag_admin *a, struct purge *p)
 
     if (err != POSTBAG_OK)
         return err;
-    postbag__admin_clocks(a, &now);
+    now = postbag__moment_now(a->port, a->boot);
     err = postbag__purge(&a->db, p, &now);
     if (err == POSTBAG_OK)
         return postbag__commit(&a->db);

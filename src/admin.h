@@ -26,6 +26,5 @@ POSTBAG_CHECK int postbag__admin_adopt(struct postbag_admin_config *to,
 const char *postbag__admin_dest(const char *dest);
 /* ESTATE: opened to look only. */
 POSTBAG_CHECK int postbag__admin_writable(struct postbag_admin *a);
-void postbag__admin_clocks(const struct postbag_admin *a, struct moment *now);
 
 #endif

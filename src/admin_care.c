@@ -39,11 +39,9 @@ static int tell_ledger(
     struct postbag_admin *a, const char *dest, const struct postbag_verify *v)
 {
     struct postbag_status status = {.struct_size = sizeof(status)};
-    struct moment now;
-    int err;
+    struct moment now = postbag__moment_now(a->port, a->boot);
+    int err = postbag__status_read(&a->db, dest, &now, &status);
 
-    postbag__admin_clocks(a, &now);
-    err = postbag__status_read(&a->db, dest, &now, &status);
     if (err < 0)
         return postbag__verify_unreadable(&a->db, v, "ledger", dest, err);
     if (err == POSTBAG_OK && v->ledger != NULL)

@@ -60,8 +60,8 @@ static int run_all_for(
 
 /*
  * Everything put so far has passed it, rows and bytes alike: the newest seq is
- * the rows ever put; the bytes are the last running total and the few rows
- * after it.  They are counted in the bulk lane; the sum over lanes counts.
+ * the rows ever put.  They are counted in the bulk lane; the sum over lanes
+ * counts.
  */
 static const char *const from_now[] = {
     "INSERT INTO outbox_dest(name, first_seq)"
@@ -73,11 +73,7 @@ static const char *const from_now[] = {
     "  UNION ALL SELECT 3) WHERE name = ?1",
 
     "UPDATE outbox_cursor SET settled_rows = acked, passed = acked,"
-    " settled_bytes = (SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1)"
-    "  + (SELECT ifnull(sum(length(CAST(topic AS BLOB))"
-    "      + length(CAST(payload AS BLOB))), 0) FROM outbox"
-    "     WHERE seq > (SELECT max(seq) FROM outbox_sum))"
-    " WHERE dest = ?1 AND lane = 0",
+    " settled_bytes = " POSTBAG__BYTES_PUT("") " WHERE dest = ?1 AND lane = 0",
 };
 
 static int add(struct db *db, const char *name, enum postbag_from from)

@@ -314,14 +314,11 @@ static void finish(struct detach *d)
 
 static int detach_some(struct detach *d, int64_t now_us, int64_t *settled_out)
 {
-    const struct postbag_port *port = d->lease->shared->port;
     struct jump j = {.d = d,
-        .now = {.wall_ms = port->wall_ms(port->ctx), .mono_ms = now_us / 1000}};
+        .now =
+            postbag__moment_at(d->lease->shared->port, d->lease->boot, now_us)};
     const struct detach before = *d;
-    int err;
-
-    memcpy(j.now.boot, d->lease->boot, sizeof(j.now.boot));
-    err = run_batch(d, &j, now_us);
+    int err = run_batch(d, &j, now_us);
 
     if (err < 0) {
         *d = before;

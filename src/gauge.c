@@ -2,8 +2,6 @@
 /* See gauge.h. */
 #include "gauge.h"
 
-#include <string.h>
-
 #include "error.h"
 #include "limit_store.h"
 #include "row.h"
@@ -52,12 +50,9 @@ void postbag__gauge_close(struct gauge *g)
 
 static int read_oldest(struct gauge *g, int64_t *age_out)
 {
-    struct moment now = {.wall_ms = g->port->wall_ms(g->port->ctx),
-        .mono_ms = g->port->mono_us(g->port->ctx) / 1000};
-    int err;
+    struct moment now = postbag__moment_now(g->port, g->boot);
+    int err = postbag__row(&g->oldest);
 
-    memcpy(now.boot, g->boot, sizeof(now.boot));
-    err = postbag__row(&g->oldest);
     *age_out = err == 1 ? postbag__row_age_ms(&g->oldest, 0, &now) : 0;
     if (err < 0)
         return err;

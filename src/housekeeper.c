@@ -284,15 +284,12 @@ static int guard_room(struct housekeeper *h, int64_t now_us)
 
 static int purge_some(struct housekeeper *h)
 {
-    const struct postbag_port *port = h->shared->port;
-    struct moment now = {.wall_ms = port->wall_ms(port->ctx),
-        .mono_ms = port->mono_us(port->ctx) / 1000};
+    struct moment now = postbag__moment_now(h->shared->port, h->boot);
     struct purge before = h->purge;
     int err = postbag__gate_enter(h->shared, GATE_MS);
 
     if (err != POSTBAG_OK)
         return err;
-    memcpy(now.boot, h->boot, sizeof(now.boot));
     err = postbag__begin(h->db, DB_NORMAL);
     if (err == POSTBAG_OK) {
         err = postbag__purge(h->db, &h->purge, &now);

@@ -14,6 +14,7 @@
 #include "coalesce_store.h"
 #include "drop_sql.h"
 #include "error.h"
+#include "schema.h"
 
 /* ---- the trigger ---- */
 
@@ -31,17 +32,8 @@
 /* Rows put: the log is dense, and its newest row always there. */
 #define ROWS_PUT(in) "ifnull((SELECT max(seq) FROM " in "outbox), 0)"
 
-/* Bytes put: the last running total and the few rows after it.  A blob's
- * length is known without reading it; a text must be read. */
-#define BYTES_PUT(in) \
-    "(SELECT bytes FROM " in "outbox_sum ORDER BY seq DESC LIMIT 1)" \
-    " + (SELECT ifnull(sum(length(CAST(topic AS BLOB))" \
-    "  + iif(typeof(payload) = 'blob', length(payload)," \
-    "        length(CAST(payload AS BLOB)))), 0) FROM " in "outbox" \
-    "  WHERE seq > (SELECT max(seq) FROM " in "outbox_sum))"
-
 #define ROWS_WAIT(in) ROWS_PUT(in) " - " SETTLED(in, "settled_rows")
-#define BYTES_WAIT(in) BYTES_PUT(in) " - " SETTLED(in, "settled_bytes")
+#define BYTES_WAIT(in) POSTBAG__BYTES_PUT(in) " - " SETTLED(in, "settled_bytes")
 
 /* What NEW brings, and what it replaces, whichever trigger comes first. */
 #define NEW_BYTES \

@@ -1,8 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* See moment.h.  Pure. */
+/* See moment.h. */
 #include "moment.h"
 
 #include <string.h>
+
+#include "postbag/port.h"
+
+struct moment postbag__moment_at(
+    const struct postbag_port *port, const uint8_t boot[16], int64_t now_us)
+{
+    struct moment now = {
+        .wall_ms = port->wall_ms(port->ctx), .mono_ms = now_us / 1000};
+
+    memcpy(now.boot, boot, sizeof(now.boot));
+    return now;
+}
+
+struct moment postbag__moment_now(
+    const struct postbag_port *port, const uint8_t boot[16])
+{
+    return postbag__moment_at(port, boot, port->mono_us(port->ctx));
+}
 
 int64_t postbag__moment_wall_ms(
     const struct moment *then, const struct moment *now)

@@ -8,11 +8,20 @@
 /* 2024-01-01: a wall clock before it was never set. */
 #define POSTBAG__CLOCK_IS_SET_MS INT64_C(1704067200000)
 
+struct postbag_port;
+
 struct moment {
     int64_t wall_ms;
     int64_t mono_ms;  /* CLOCK_BOOTTIME; 0: not noted */
     uint8_t boot[16]; /* in which mono_ms counts */
 };
+
+/* What they say now; `_at`: mono_us was read before, as now_us.  `boot` is the
+ * port's boot_id. */
+struct moment postbag__moment_now(
+    const struct postbag_port *port, const uint8_t boot[16]);
+struct moment postbag__moment_at(
+    const struct postbag_port *port, const uint8_t boot[16], int64_t now_us);
 
 /* The wall clock at `then`, put right by what is known now: if it was not set
  * then, it was as much earlier as CLOCK_BOOTTIME says, in the same boot.

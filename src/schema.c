@@ -93,12 +93,8 @@ static const char *const outbox_triggers[] = {
     "  OR NEW.seq < 1 BEGIN"
     " SELECT RAISE(ABORT, 'postbag: seq is given by the log')"
     "  WHERE NEW.seq < 1;"
-    " INSERT INTO outbox_sum SELECT NEW.seq,"
-    "  (SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1)"
-    "  + (SELECT sum(length(CAST(topic AS BLOB))"
-    "                + length(CAST(payload AS BLOB)))"
-    "     FROM outbox WHERE seq > (SELECT max(seq) FROM outbox_sum));"
-    " END",
+    " INSERT INTO outbox_sum SELECT NEW.seq, " POSTBAG__BYTES_PUT("") ";"
+                                                                      " END",
 
     "CREATE TRIGGER outbox_frozen BEFORE UPDATE ON outbox BEGIN"
     " SELECT RAISE(ABORT, 'postbag: a queued message is not changed');"

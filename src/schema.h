@@ -7,6 +7,16 @@
 
 enum { POSTBAG__MAX_PAYLOAD_DEFAULT = 65536 };
 
+/* Bytes ever put: the newest running total and the few rows after it.  A blob's
+ * length is known without reading it; a text must be read.  `in`: "", or a
+ * schema and its dot. */
+#define POSTBAG__BYTES_PUT(in) \
+    "((SELECT bytes FROM " in "outbox_sum ORDER BY seq DESC LIMIT 1)" \
+    " + (SELECT ifnull(sum(length(CAST(topic AS BLOB))" \
+    "  + iif(typeof(payload) = 'blob', length(payload)," \
+    "        length(CAST(payload AS BLOB)))), 0) FROM " in "outbox" \
+    "  WHERE seq > (SELECT max(seq) FROM " in "outbox_sum)))"
+
 /*
  * What a row of outbox (o) is to a destination: d and c are its rows of
  * outbox_dest and, for the row's lane, outbox_cursor; h is the row's copy in

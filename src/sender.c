@@ -205,11 +205,8 @@ static int64_t reservation(
 
 static int note_time(struct sender *s, int i)
 {
-    const struct postbag_port *port = s->shared->port;
-    struct moment now = {.wall_ms = port->wall_ms(port->ctx),
-        .mono_ms = port->mono_us(port->ctx) / 1000};
+    struct moment now = postbag__moment_now(s->shared->port, s->boot);
 
-    memcpy(now.boot, s->boot, sizeof(now.boot));
     return postbag__outbox_note_ack(s->outbox, i, s->lanes[i].acked, &now);
 }
 

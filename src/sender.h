@@ -198,8 +198,7 @@ const struct due *postbag__sender_comes_back(
     const struct sender *s, int is_mendable, struct due *out);
 POSTBAG_CHECK int postbag__sender_revive(struct sender *s, int64_t now_us);
 
-/* What the clocks say; in how many ms a row's ttl_ms is over, 0: it is. */
-struct moment postbag__sender_moment(const struct sender *s, int64_t now_us);
+/* In how many ms a row's ttl_ms is over; 0: it is. */
 int64_t postbag__sender_over_in_ms(
     const struct sender *s, const struct row *row, int64_t now_us);
 /* A row of the log whose time is over: settle it, unless older ones are not

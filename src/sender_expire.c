@@ -5,8 +5,6 @@
  * the head is looked at; the rest is seen when it comes to be the head, or to
  * be sent.
  */
-#include <string.h>
-
 #include "sender.h"
 
 enum {
@@ -18,20 +16,10 @@ enum {
     LATEST_US = 60 * 1000 * 1000
 };
 
-struct moment postbag__sender_moment(const struct sender *s, int64_t now_us)
-{
-    const struct postbag_port *port = s->shared->port;
-    struct moment now = {
-        .wall_ms = port->wall_ms(port->ctx), .mono_ms = now_us / 1000};
-
-    memcpy(now.boot, s->boot, sizeof(now.boot));
-    return now;
-}
-
 int64_t postbag__sender_over_in_ms(
     const struct sender *s, const struct row *row, int64_t now_us)
 {
-    struct moment now = postbag__sender_moment(s, now_us);
+    struct moment now = postbag__moment_at(s->shared->port, s->boot, now_us);
 
     return postbag__row_over_in_ms(
         row, &now, postbag__sightings_age_ms(&s->seen, row->seq, &now));
@@ -234,7 +222,7 @@ static int save_seen(struct sender *s)
 
 static void see(struct sender *s, int64_t newest, int64_t now_us)
 {
-    struct moment now = postbag__sender_moment(s, now_us);
+    struct moment now = postbag__moment_at(s->shared->port, s->boot, now_us);
     int is_new = newest > postbag__sightings_newest(&s->seen, &now);
 
     s->is_seen_unsaved |= postbag__sightings_put_right(&s->seen, &now);

@@ -107,7 +107,7 @@ static int make_durable(struct sender *s, int64_t seq)
 static int build(struct sender *s, const struct turn *t, const struct row *row,
     struct postbag_frame *frame)
 {
-    struct moment now = postbag__sender_moment(s, t->now_us);
+    struct moment now = postbag__moment_at(s->shared->port, s->boot, t->now_us);
 
     return postbag__envelope_build(
         s->envelope, row, s->link->info.mqtt_version, &now, frame);

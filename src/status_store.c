@@ -13,6 +13,7 @@
 #include "error.h"
 #include "limit_store.h"
 #include "row.h"
+#include "schema.h"
 
 enum {
     LANES = 4,
@@ -82,21 +83,14 @@ out:
 
 static int read_put(struct db *db, struct postbag_status *out)
 {
-    int64_t counted;
     int err = postbag__query_i64(
         db, "SELECT ifnull(max(seq), 0) FROM outbox", &out->put);
 
+    /* where there is no total there is no row */
     if (err == POSTBAG_OK)
         err = postbag__query_i64(db,
-            "SELECT bytes FROM outbox_sum ORDER BY seq DESC LIMIT 1", &counted);
-    if (err == POSTBAG_OK)
-        err = postbag__query_i64(db,
-            "SELECT ifnull(sum(length(CAST(topic AS BLOB))"
-            "  + length(CAST(payload AS BLOB))), 0) FROM outbox"
-            " WHERE seq > (SELECT max(seq) FROM outbox_sum)",
+            "SELECT " POSTBAG__BYTES_PUT("") " FROM outbox_sum LIMIT 1",
             &out->put_bytes);
-    if (err == POSTBAG_OK)
-        out->put_bytes += counted;
     return err;
 }
 

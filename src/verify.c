@@ -7,15 +7,14 @@
 
 #include <stdio.h>
 
+#include "schema.h"
+
 /* ---- the rules ---- */
 
 #define PUT VERIFY_PUT
 #define ROW_BYTES "length(CAST(topic AS BLOB)) + length(CAST(payload AS BLOB))"
-/* As the relay counts: the newest total, and the rows after it. */
-#define PUT_BYTES \
-    "((SELECT ifnull(max(bytes), 0) FROM outbox_sum) + (SELECT " \
-    "ifnull(sum(" ROW_BYTES \
-    "), 0) FROM outbox WHERE seq > (SELECT max(seq) FROM outbox_sum)))"
+/* As the relay counts; 0 if the totals are gone. */
+#define PUT_BYTES "ifnull(" POSTBAG__BYTES_PUT("") ", 0)"
 /* Of the rows above the cursor c.  "priority > 0" must stand there literally,
  * or SQLite does not use the index of urgent rows. */
 #define ABOVE(what) \

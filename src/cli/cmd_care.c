@@ -42,13 +42,11 @@ static int archive_row(void *ctx, const struct postbag_row *row)
     json_time(&j, "published_at", row->published_ms);
     json_number(&j, "attempts", row->attempts);
     json_text(&j, "error", row->error);
-    if (row->is_text) {
+    if (row->is_text)
         json_text_n(&j, "payload", row->payload, row->payload_len);
-    } else {
-        (void)fputs(",\"payload_base64\":\"", x->to);
-        base64_print(x->to, row->payload, row->payload_len);
-        (void)fputc('"', x->to);
-    }
+    else
+        json_bytes(
+            &j, "payload_base64", base64_print, row->payload, row->payload_len);
     json_close(&j, '}');
     (void)fputc('\n', x->to);
     return ferror(x->to) ? failed(x) : 0;

@@ -34,19 +34,14 @@ static void payload_json(
 {
     if (show->form == FORM_NONE)
         return;
-    if (show->form == FORM_TEXT) {
+    if (show->form == FORM_TEXT)
         json_text_n(j, "payload",
             row->payload == NULL ? "" : (const char *)row->payload,
             row->payload_len);
-        return;
-    }
-    /* neither form has a character that JSON would escape */
-    (void)fputs(",\"payload\":\"", stdout);
-    if (show->form == FORM_HEX)
-        hex_print(stdout, row->payload, row->payload_len);
     else
-        base64_print(stdout, row->payload, row->payload_len);
-    (void)fputc('"', stdout);
+        json_bytes(j, "payload",
+            show->form == FORM_HEX ? hex_print : base64_print, row->payload,
+            row->payload_len);
 }
 
 void cli_json_message(struct json *j, const struct postbag_row *row)

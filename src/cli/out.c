@@ -118,6 +118,16 @@ void json_text(struct json *j, const char *name, const char *text)
     json_text_n(j, name, text, text == NULL ? 0 : strlen(text));
 }
 
+void json_bytes(struct json *j, const char *name,
+    void (*print)(FILE *to, const void *bytes, size_t len), const void *bytes,
+    size_t len)
+{
+    put_name(j, name);
+    (void)fputc('"', j->to);
+    print(j->to, bytes, len);
+    (void)fputc('"', j->to);
+}
+
 void json_number(struct json *j, const char *name, int64_t n)
 {
     put_name(j, name);

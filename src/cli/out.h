@@ -29,6 +29,10 @@ void json_close(struct json *j, char bracket);
 void json_text(struct json *j, const char *name, const char *text);
 void json_text_n(
     struct json *j, const char *name, const char *text, size_t len);
+/* Bytes, in one of the forms of hex.h, which have nothing to escape. */
+void json_bytes(struct json *j, const char *name,
+    void (*print)(FILE *to, const void *bytes, size_t len), const void *bytes,
+    size_t len);
 void json_number(struct json *j, const char *name, int64_t n);
 /* A number, or null if it is not known. */
 void json_maybe(struct json *j, const char *name, int64_t n, int is_known);

@@ -155,3 +155,47 @@ class Relay:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+CONFIG = """[postbag]
+db = {db}
+run_dir = {run_dir}
+reconnect_base_ms = {base_ms}
+[mqtt]
+uri = tcp://127.0.0.1:{port}
+client_id = {client}
+"""
+
+
+class RelayCase(CliTest):
+    """With a database, and relays and brokers that end with the test."""
+
+    def setUp(self):
+        super().setUp()
+        self.init()
+
+    def broker(self, *lines):
+        broker = Broker(self.folder, *(lines or ["allow_anonymous true"]))
+        self.addCleanup(broker.stop)
+        return broker
+
+    def config(self, port, client="gw", more="", base_ms=50):
+        text = CONFIG.format(db=self.db, run_dir=self.run_dir, port=port,
+                             client=client, base_ms=base_ms)
+        return self.write(client + ".ini", text + more, 0o600)
+
+    def relay(self, port, client="gw", **more):
+        relay = Relay(self.config(port, client, **more),
+                      self.path(client + ".log"))
+        self.addCleanup(relay.kill)
+        return relay
+
+    def wait_for_status(self, **wanted):
+        def fits():
+            status = self.status()
+            return status if all(
+                status[name] == value for name, value in wanted.items()) else 0
+        return wait_for(fits, str(wanted))
+
+    def once(self, config):
+        return self.run_cli("relay", "--once", "--config", config)

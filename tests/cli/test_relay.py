@@ -1,54 +1,14 @@
 # SPDX-License-Identifier: MIT
 """postbag relay with a real broker, and the commands beside it."""
 import signal
-import sqlite3
 import subprocess
 import unittest
 
-from harness import (Broker, CliTest, DEADLINE_S, ERROR, LOCKED, OK, REFUSED,
-                     Relay, USAGE, free_port, wait_for)
-
-CONFIG = """[postbag]
-db = {db}
-run_dir = {run_dir}
-reconnect_base_ms = {base_ms}
-[mqtt]
-uri = tcp://127.0.0.1:{port}
-client_id = {client}
-"""
+from harness import (Broker, DEADLINE_S, LOCKED, OK, Relay, RelayCase,
+                     free_port, wait_for)
 
 
-class RelayTest(CliTest):
-    def setUp(self):
-        super().setUp()
-        self.init()
-
-    def broker(self, *lines):
-        broker = Broker(self.folder, *(lines or ["allow_anonymous true"]))
-        self.addCleanup(broker.stop)
-        return broker
-
-    def config(self, port, client="gw", more="", base_ms=50):
-        text = CONFIG.format(db=self.db, run_dir=self.run_dir, port=port,
-                             client=client, base_ms=base_ms)
-        return self.write(client + ".ini", text + more, 0o600)
-
-    def relay(self, port, client="gw", **more):
-        relay = Relay(self.config(port, client, **more),
-                      self.path(client + ".log"))
-        self.addCleanup(relay.kill)
-        return relay
-
-    def wait_for_status(self, **wanted):
-        def fits():
-            status = self.status()
-            return status if all(
-                status[name] == value for name, value in wanted.items()) else 0
-        return wait_for(fits, str(wanted))
-
-    def once(self, config):
-        return self.run_cli("relay", "--once", "--config", config)
-
+class RelayTest(RelayCase):
     def test_relay_delivers_while_commands_look_and_put(self):
         first = self.put("t", "before")
         relay = self.relay(self.broker().port)
@@ -102,51 +62,6 @@ class RelayTest(CliTest):
             self.assertEqual("replay:true" in line, i >= 3, line)
         self.assertEqual(relay.stop(), OK)
 
-    def test_relay_sets_limits_and_put_is_refused_until_it_drains(self):
-        limits = "max_rows = 4\nmax_bytes = 1000\n[mqtt]"
-        port = self.broker().port
-        text = open(self.config(port), encoding="utf-8").read()
-        config = self.write("limits.ini", text.replace("[mqtt]", limits),
-                            0o600)
-        self.assertEqual(self.once(config).returncode, OK)
-        for i in range(3):
-            self.put("t", str(i))
-        self.assertIn("75 % of max_rows, 4 messages, waits for main; FULL for"
-                      " priority 0\n",
-                      self.ok("status", self.db))
-        self.refused(ERROR, "outbox is full: max_rows (4) messages wait,"
-                     " less an eighth that is kept for priority 1 to 3",
-                     "put", self.db, "t", "-m", "x")
-        self.put("t", "3", "--priority", "1")
-        self.refused(ERROR, "outbox is full: max_rows (4) messages wait",
-                     "put", self.db, "t", "-m", "x", "--priority", "1")
-        text = self.ok("status", self.db)
-        self.assertIn("100 % of max_rows, 4 messages,", text)
-        self.assertRegex(text, r"limit +0 % of max_bytes, 1000 B, waits for")
-        database = self.json("status", self.db)["database"]
-        self.assertEqual(database["max_rows"], 4)
-        self.assertEqual(database["max_bytes"], 1000)
-        self.assertEqual(self.once(config).returncode, OK)
-        self.put("t", "x")
-        self.assertIn("25 % of max_rows", self.ok("status", self.db))
-
-    def test_relay_limit_is_told_where_bulk_meets_it(self):
-        port = self.broker().port
-        self.assertEqual(self.once(self.config(
-            port, more="[postbag]\nmax_rows = 8\n")).returncode, OK)
-        for i in range(6):
-            self.put("t", str(i))
-        line = r"(?m)^limit +%d %% of max_rows, 8 messages, waits for main%s$"
-        self.assertRegex(self.ok("status", self.db), line % (75, ""))
-        self.put("t", "7th")
-        self.refused(ERROR, "outbox is full", "put", self.db, "t", "-m", "x")
-        self.assertRegex(self.ok("status", self.db),
-                         line % (87, "; FULL for priority 0"))
-        self.assertEqual(
-            self.json("status", self.db)["database"]["rows_fill"], 1000)
-        self.put("t", "8th", "--priority", "1")
-        self.assertRegex(self.ok("status", self.db), line % (100, "; FULL"))
-
     def test_relay_pace_and_room_are_told(self):
         self.assertRegex(self.ok("status", self.db),
                          r"(?m)^room +[0-9.]+ [KMGT]iB, min_free_bytes 256\.0"
@@ -169,43 +84,6 @@ class RelayTest(CliTest):
                      "6000000", "--wait", "50")
         self.assertEqual(relay.stop(), OK)
         self.assertIsNone(self.status()["bulk_rate"])
-
-    def test_relay_limit_is_told_as_the_next_put_sees_it(self):
-        port = self.broker().port
-        self.ok("dest", "add", self.db, "late", "--from", "now")
-        config = self.config(port, more="[postbag]\nmax_rows = 3\n")
-        self.assertEqual(self.once(config).returncode, OK)
-        for i in range(3):
-            self.put("t", str(i), "--priority", "1")
-        self.assertEqual(self.once(config).returncode, OK)
-        self.refused(ERROR, "outbox is full", "put", self.db, "t", "-m", "x")
-        self.assertIn("100 % of max_rows, 3 messages, waits for late; FULL\n",
-                      self.ok("status", self.db, "--dest", "main"))
-        database = self.json("status", self.db)["database"]
-        self.assertEqual(database["waiting_rows"], 3)
-        self.assertEqual(database["waiting_rows_for"], "late")
-
-    def test_relay_obeys_the_profile_that_the_database_has(self):
-        broker = self.broker()
-        self.put("1/2/3/4/5/6/7/8/9", "too deep")
-        self.put("1/2/3/4/5/6/7/8", "fine")
-        self.init("--profile", "aws")
-        result = self.once(self.config(broker.port,
-                                       more="keepalive_s = 20\n"))
-        self.assertEqual(result.returncode, USAGE)
-        self.assertIn("keepalive_s: is 20; profile aws: at least 30 s",
-                      result.err)
-        result = self.once(self.config(broker.port))
-        self.assertEqual(result.returncode, REFUSED)
-        self.assertIn(f"1 message is dead: see postbag dead ls {self.db}",
-                      result.err)
-        status = self.status()
-        self.assertEqual((status["delivered"], status["profile"]), (1, "aws"))
-        self.assertRegex(self.ok("status", self.db), r"(?m)^profile +aws$")
-        self.assertEqual(
-            self.sql("SELECT topic, error FROM outbox_held"),
-            [("1/2/3/4/5/6/7/8/9",
-              "profile aws: topic has more than 7 slashes")])
 
     def test_relay_without_a_broker_says_why_and_still_stops(self):
         broker = self.broker()
@@ -306,30 +184,6 @@ class RelayTest(CliTest):
         self.wait_for_status(delivered=2, epoch=epoch + 1, relay="running")
         self.assertEqual(second.stop(), OK)
 
-    def test_relay_once_ends_when_all_is_sent(self):
-        config = self.config(self.broker().port)
-        for i in range(300):
-            self.sql("INSERT INTO outbox(topic, payload) VALUES ('t', 'x')")
-        result = self.once(config)
-        self.assertEqual(result.returncode, OK, result.err)
-        self.assertEqual(self.status()["delivered"], 300)
-        self.assertEqual(self.once(config).returncode, OK)
-
-    def test_relay_once_with_a_refused_message_says_so(self):
-        acl = self.write("acl", "topic write allowed/#\n")
-        port = self.broker("allow_anonymous true", f"acl_file {acl}").port
-        self.put("allowed/1", "x")
-        self.put("forbidden/1", "x")
-        result = self.once(self.config(port))
-        self.assertEqual(result.returncode, REFUSED, result.err)
-        status = self.status()
-        self.assertEqual((status["delivered"], status["held"]), (1, 1))
-        row = self.json("ls", self.db, "--state", "retry")[0]
-        self.assertEqual(row["topic"], "forbidden/1")
-        self.assertIn("0x87", row["error"])
-        self.assertIn(f"1 message is held: see postbag ls {self.db}",
-                      result.err)
-
     def test_relay_that_holds_all_it_may_shows_it(self):
         acl = self.write("acl", "topic write allowed/#\n")
         port = self.broker("allow_anonymous true", f"acl_file {acl}").port
@@ -343,83 +197,6 @@ class RelayTest(CliTest):
             r"(?m)^held +2 \(24 B\): .*; FULL: new messages wait until")
         self.assertEqual(relay.stop(), OK)
         self.assertIn("new ones wait until there are fewer", relay.log_text())
-
-    def test_relay_once_that_holds_all_it_may_does_not_wait(self):
-        acl = self.write("acl", "topic write allowed/#\n")
-        port = self.broker("allow_anonymous true", f"acl_file {acl}").port
-        for topic in ("forbidden/1", "forbidden/2", "allowed/1"):
-            self.put(topic, "x")
-        result = self.once(self.config(
-            port, more="[postbag]\nheld_max_rows = 2\n"))
-        self.assertEqual(result.returncode, REFUSED, result.err)
-        self.assertRegex(result.err, "messages? (is|are) not sent: see")
-
-    def test_relay_waits_for_a_locked_database_at_its_start(self):
-        port = self.broker().port
-        other = sqlite3.connect(self.db, isolation_level=None, timeout=5)
-        self.addCleanup(other.close)
-        other.execute("BEGIN IMMEDIATE")
-        more = "[postbag]\nmax_rows = 100\n"  # has to be written
-        first = self.relay(port, more=more)
-        second = self.relay(port, client="other", more=more)
-        for relay in (first, second):
-            wait_for(lambda r=relay: "waiting for it" in r.log_text(), "told")
-        self.assertEqual(second.stop(), OK)  # while it waits
-        other.execute("COMMIT")
-        self.wait_for_status(link="up")
-        self.assertEqual(first.stop(), OK)
-
-    def test_relay_behind_a_lasting_lock_says_that_nothing_is_sent(self):
-        relay = self.relay(self.broker().port)
-        self.wait_for_status(link="up", stalled=None)
-        other = sqlite3.connect(self.db, isolation_level=None, timeout=5)
-        self.addCleanup(other.close)
-        self.put("t", "x")  # its PUBACK is not saved before a second is over
-        other.execute("BEGIN IMMEDIATE")
-        self.wait_for_status(link="up", stalled="locked")
-        self.assertRegex(
-            self.ok("status", self.db, "--run-dir", self.run_dir),
-            r"(?m)^STALLED +nothing is sent: another process keeps the")
-        other.execute("COMMIT")
-        self.wait_for_status(stalled=None, pending=0)
-        self.assertEqual(relay.stop(), OK)
-        self.assertIn("another process keeps the database locked",
-                      relay.log_text())
-        self.assertIn("the cursor is saved again", relay.log_text())
-
-    def test_relay_once_sends_what_was_requeued(self):
-        acl = self.write("acl", "topic write allowed/#\n")
-        port = self.broker("allow_anonymous true", f"acl_file {acl}").port
-        self.put("forbidden/1", "x")
-        config = self.config(port, more="[postbag]\nmax_attempts = 1\n")
-        result = self.once(config)
-        self.assertEqual(result.returncode, REFUSED)
-        self.assertIn("1 message is dead: refused: not authorized (0x87)",
-                      result.err)
-        self.assertIn(f"1 message is dead: see postbag dead ls {self.db}",
-                      result.err)
-        self.assertEqual(self.status()["dead"], 1)
-        free = self.broker("allow_anonymous true").port
-        self.ok("dead", "requeue", self.db, "--all")
-        result = self.once(self.config(free))
-        self.assertEqual(result.returncode, OK, result.err)
-        status = self.status()
-        self.assertEqual((status["delivered"], status["held"],
-                          status["dead"]), (1, 0, 0))
-
-    def test_relay_once_with_a_refused_connection_says_so(self):
-        self.put("t", "x")
-        passwords = self.write("passwords", "")
-        port = self.broker("allow_anonymous false",
-                           f"password_file {passwords}").port
-        config = self.config(
-            port, more="username = gw\npassword = secret-word\n")
-        result = self.once(config)
-        self.assertEqual(result.returncode, REFUSED, result.err)
-        self.assertNotIn("secret-word", result.err)
-        self.assertIn(f"1 message is not sent: see postbag ls {self.db}",
-                      result.err)
-        self.assertEqual(self.status()["pending"], 1)
 
     def test_relay_takes_a_renewed_password_when_it_is_told(self):
         users = self.path("users")
@@ -452,19 +229,6 @@ class RelayTest(CliTest):
         self.wait_for_status(link="up", delivered=1001, held=0, dead=0)
         self.assertEqual(relay.log_text().count(connected), 3)
         self.assertEqual(relay.stop(), OK)
-
-    def test_relay_once_waits_for_the_broker(self):
-        broker = self.broker()
-        broker.stop()
-        self.put("t", "x")
-        relay = Relay(self.config(broker.port), self.path("once.log"),
-                      "--once")
-        self.addCleanup(relay.kill)
-        wait_for(lambda: relay.log_text().count("next try in") > 2, "retries")
-        self.addCleanup(Broker(self.folder, "allow_anonymous true",
-                               port=broker.port).stop)
-        self.assertEqual(relay.process.wait(DEADLINE_S), OK)
-        self.assertEqual(self.status()["delivered"], 1)
 
 
 if __name__ == "__main__":

@@ -3,34 +3,17 @@
 #ifndef POSTBAG_TESTS_HELD_ROWS_H
 #define POSTBAG_TESTS_HELD_ROWS_H
 
-#include "db.h"
-#include "tempdb.h"
-#include "unit.h"
-
-struct world {
-    struct tempdb t;
-    struct db db;
-};
+#include "store_world.h"
 
 static inline int set_up(void **state)
 {
-    static struct world w;
-
-    memset(&w, 0, sizeof(w));
-    tempdb_make_outbox(&w.t);
-    sql_run(w.t.app, "UPDATE outbox_cursor SET acked = 9");
-    assert_ok(postbag__db_open(&w.db, w.t.path, DB_WRITE, DB_NORMAL, 0));
-    *state = &w;
+    sql_run(world_open(state)->t.app, "UPDATE outbox_cursor SET acked = 9");
     return 0;
 }
 
 static inline int tear_down(void **state)
 {
-    struct world *w = *state;
-
-    postbag__db_close(&w->db);
-    tempdb_remove(&w->t);
-    return 0;
+    return world_close(state);
 }
 
 /* A held row; its id is its seq in each byte.  key "" is none. */

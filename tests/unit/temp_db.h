@@ -6,50 +6,34 @@
 #ifndef POSTBAG_TESTS_TEMP_DB_H
 #define POSTBAG_TESTS_TEMP_DB_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "db.h"
 #include "schema.h"
+#include "tempdb.h"
+#include "unit.h"
 
 struct temp_db {
-    char folder[32];
-    char path[48];
+    struct tempdb file;
+    const char *path;
     struct db db;
 };
 
 static inline void temp_db_open(struct temp_db *t)
 {
-    (void)snprintf(t->folder, sizeof(t->folder), "/tmp/postbag-XXXXXX");
-    assert_non_null(mkdtemp(t->folder));
-    (void)snprintf(t->path, sizeof(t->path), "%s/gw.db", t->folder);
-    assert_int_equal(
-        postbag__db_open(&t->db, t->path, DB_CREATE, DB_NORMAL, 1000),
-        POSTBAG_OK);
-    assert_int_equal(postbag__schema_ensure(&t->db, 0), POSTBAG_OK);
+    tempdb_make(&t->file);
+    t->path = t->file.path;
+    assert_ok(postbag__db_open(&t->db, t->path, DB_CREATE, DB_NORMAL, 1000));
+    assert_ok(postbag__schema_ensure(&t->db, 0));
     /* the test writes as an application does, on SQLite's default */
-    assert_int_equal(
-        postbag__exec(&t->db, "PRAGMA trusted_schema=ON"), POSTBAG_OK);
+    assert_ok(postbag__exec(&t->db, "PRAGMA trusted_schema=ON"));
 }
 
 static inline void temp_db_close(struct temp_db *t)
 {
-    static const char *const endings[] = {"", "-wal", "-shm"};
-    char path[64];
-
     postbag__db_close(&t->db);
-    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
-        (void)snprintf(path, sizeof(path), "%s%s", t->path, endings[i]);
-        (void)unlink(path);
-    }
-    assert_int_equal(rmdir(t->folder), 0);
+    tempdb_remove(&t->file);
 }
 
 static inline void temp_db_run(struct temp_db *t, const char *sql)

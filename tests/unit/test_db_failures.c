@@ -2,33 +2,17 @@
 /* Real failures of SQLite, and what they become. */
 #include <sqlite3.h>
 
-#include "db.h"
-#include "tempdb.h"
-#include "unit.h"
-
-struct world {
-    struct tempdb t;
-    struct db db;
-};
+#include "store_world.h"
 
 static int set_up(void **state)
 {
-    static struct world w;
-
-    memset(&w, 0, sizeof(w));
-    tempdb_make_outbox(&w.t);
-    assert_ok(postbag__db_open(&w.db, w.t.path, DB_WRITE, DB_NORMAL, 0));
-    *state = &w;
+    (void)world_open(state);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct world *w = *state;
-
-    postbag__db_close(&w->db);
-    tempdb_remove(&w->t);
-    return 0;
+    return world_close(state);
 }
 
 static void fails(struct world *w, const char *sql, int err, int cause)

@@ -4,34 +4,17 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-#include "db.h"
-#include "tempdb.h"
-#include "unit.h"
-
-struct world {
-    struct tempdb t;
-    struct db db; /* looks at the WAL; app writes to it */
-};
+#include "store_world.h"
 
 static int set_up(void **state)
 {
-    static struct world w;
-
-    memset(&w, 0, sizeof(w));
-    tempdb_make_outbox(&w.t);
-    sql_run(w.t.app, "PRAGMA wal_autocheckpoint = 0");
-    assert_ok(postbag__db_open(&w.db, w.t.path, DB_WRITE, DB_NORMAL, 0));
-    *state = &w;
+    sql_run(world_open(state)->t.app, "PRAGMA wal_autocheckpoint = 0");
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct world *w = *state;
-
-    postbag__db_close(&w->db);
-    tempdb_remove(&w->t);
-    return 0;
+    return world_close(state);
 }
 
 static void put(struct sqlite3 *app, int count)

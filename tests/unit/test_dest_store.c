@@ -8,22 +8,11 @@
 #include "schema.h"
 #include "sound.h"
 #include "status_store.h"
-#include "tempdb.h"
-#include "unit.h"
-
-struct world {
-    struct tempdb t;
-    struct db db;
-};
+#include "store_world.h"
 
 static int set_up(void **state)
 {
-    static struct world w;
-
-    memset(&w, 0, sizeof(w));
-    tempdb_make_outbox(&w.t);
-    assert_ok(postbag__db_open(&w.db, w.t.path, DB_WRITE, DB_NORMAL, 0));
-    *state = &w;
+    (void)world_open(state);
     return 0;
 }
 
@@ -31,10 +20,8 @@ static int tear_down(void **state)
 {
     struct world *w = *state;
 
-    postbag__db_close(&w->db);
     assert_sound(&w->t);
-    tempdb_remove(&w->t);
-    return 0;
+    return world_close(state);
 }
 
 /* count rows of 10 bytes: a topic of 1, a payload of 9. */

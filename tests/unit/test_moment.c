@@ -2,6 +2,7 @@
 /* What time was it then?  Known, put right by the boot clock, or not known. */
 #include "moment.h"
 
+#include "sim_port.h"
 #include "unit.h"
 
 /* 2027-01-15, an hour after boot 1. */
@@ -54,10 +55,32 @@ static void test_moment_then_as_known_now(void **state)
             fail_msg("%s", all[i].what);
 }
 
+static void test_moment_now_is_what_the_port_says(void **state)
+{
+    struct sim_port sim;
+    uint8_t boot[16];
+    struct moment now, began;
+
+    (void)state;
+    sim_port_init(&sim);
+    sim.wall_ms = today_ms;
+    sim.mono_us = INT64_C(1000) * HOUR_MS + 999;
+    memset(boot, 3, sizeof(boot));
+    now = postbag__moment_now(&sim.port, boot);
+    assert_int_equal(now.wall_ms, today_ms);
+    assert_int_equal(now.mono_ms, HOUR_MS);
+    assert_memory_equal(now.boot, boot, sizeof(boot));
+    began = postbag__moment_at(&sim.port, boot, INT64_C(1000) * MINUTE_MS);
+    assert_int_equal(began.wall_ms, today_ms);
+    assert_int_equal(began.mono_ms, MINUTE_MS);
+    assert_memory_equal(began.boot, boot, sizeof(boot));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moment_then_as_known_now),
+        cmocka_unit_test(test_moment_now_is_what_the_port_says),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,8 @@
 #include "replay_store.h"
 
 #include "relay.h"
+#include "sound.h"
 #include "unit.h"
-#include "verify.h"
 
 /* ---- which ---- */
 
@@ -54,20 +54,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int on_finding(
-    void *ctx, const char *check, const char *dest, const char *text)
-{
-    (void)ctx;
-    (void)dest;
-    fail_msg("%s: %s", check, text);
-    return 0;
-}
-
 /* How many were queued; the ledger is right afterwards. */
 static int64_t replay(struct table *w, const struct postbag_replay *which)
 {
     const struct postbag_verify v = {
-        .struct_size = sizeof(v), .finding = on_finding};
+        .struct_size = sizeof(v), .finding = sound_finding};
     struct postbag_replay complete = *which;
     int64_t count = -1;
 
@@ -260,7 +251,7 @@ static void test_replay_leaves_with_its_id_and_the_mark(void **state)
 static void test_replay_that_is_refused_is_dead_like_others(void **state)
 {
     const struct postbag_verify v = {
-        .struct_size = sizeof(v), .finding = on_finding};
+        .struct_size = sizeof(v), .finding = sound_finding};
     struct bench *b = *state;
     struct relay *r;
     struct db db;

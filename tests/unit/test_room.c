@@ -4,49 +4,34 @@
 
 #include <sqlite3.h>
 
-#include "sim_port.h"
-#include "tempdb.h"
-#include "unit.h"
+#include "store_world.h"
 #include "writer.h"
 
-struct desk {
-    struct tempdb t;
-    struct sim_port sim;
-    struct db db;
-    struct room room;
-};
+static struct room room;
 
 static int set_up(void **state)
 {
-    static struct desk d;
+    struct world *w = world_open(state);
 
-    memset(&d, 0, sizeof(d));
-    tempdb_make_outbox(&d.t);
-    sim_port_init(&d.sim);
-    assert_ok(postbag__db_open(&d.db, d.t.path, DB_WRITE, DB_NORMAL, 0));
-    assert_ok(postbag__room_open(&d.room, &d.db, &d.sim.port));
-    *state = &d;
+    memset(&room, 0, sizeof(room));
+    assert_ok(postbag__room_open(&room, &w->db, &w->sim.port));
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct desk *d = *state;
-
-    postbag__room_close(&d->room);
-    postbag__db_close(&d->db);
-    tempdb_remove(&d->t);
-    return 0;
+    postbag__room_close(&room);
+    return world_close(state);
 }
 
-static int check(struct desk *d)
+static int check(struct world *d)
 {
-    return postbag__room_check(&d->room, d->sim.mono_us);
+    return postbag__room_check(&room, d->sim.mono_us);
 }
 
 static void test_room_limit_is_stored_once(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     uint32_t before = d->db.commits;
 
     assert_ok(postbag__room_set(&d->db, 262144)); /* the option's default */
@@ -65,7 +50,7 @@ static void test_room_limit_is_stored_once(void **state)
 
 static void test_room_limit_that_cannot_be_stored_is_an_error(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
 
     sql_run(d->t.app, "BEGIN IMMEDIATE");
     assert_int_equal(postbag__room_set(&d->db, 5), POSTBAG_EBUSY);
@@ -75,7 +60,7 @@ static void test_room_limit_that_cannot_be_stored_is_an_error(void **state)
 
 static void test_room_no_more_than_the_limit_is_full(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
 
     assert_ok(postbag__room_set(&d->db, 1000));
     d->sim.room.free_bytes = 1001;
@@ -93,7 +78,7 @@ static void test_room_no_more_than_the_limit_is_full(void **state)
 
 static void test_room_is_looked_at_a_hundred_times_a_second(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
 
     assert_ok(postbag__room_set(&d->db, 1000));
     for (int i = 0; i < 1000; i++) {
@@ -110,7 +95,7 @@ static void test_room_is_looked_at_a_hundred_times_a_second(void **state)
 
 static void test_room_in_free_pages_of_the_database_counts(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     struct postbag_pressure p;
 
     assert_ok(postbag__room_set(&d->db, 1000));
@@ -118,7 +103,7 @@ static void test_room_in_free_pages_of_the_database_counts(void **state)
     sql_run(d->t.app, "CREATE TABLE big(a); INSERT INTO big"
                       " VALUES (zeroblob(5 * 4096)); DROP TABLE big");
     assert_ok(check(d));
-    assert_ok(postbag__room_fill(&d->room, &p));
+    assert_ok(postbag__room_fill(&room, &p));
     assert_int_equal(
         p.free_bytes, 4096 * sql_get(d->t.app, "PRAGMA freelist_count"));
     assert_true(p.free_bytes >= 5 * 4096);
@@ -126,7 +111,7 @@ static void test_room_in_free_pages_of_the_database_counts(void **state)
 
 static void test_room_that_nobody_knows_refuses_nothing(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     struct postbag_pressure p;
 
     assert_ok(postbag__room_set(&d->db, 4000000000u));
@@ -136,7 +121,7 @@ static void test_room_that_nobody_knows_refuses_nothing(void **state)
     d->sim.port.struct_size = offsetof(struct postbag_port, room);
     sim_pass_ms(&d->sim, 100);
     assert_ok(check(d));
-    assert_ok(postbag__room_fill(&d->room, &p));
+    assert_ok(postbag__room_fill(&room, &p));
     assert_int_equal(p.free_bytes, -1);
     assert_int_equal(p.size_bytes, 0);
     assert_int_equal(p.min_free_bytes, 4000000000);
@@ -149,15 +134,15 @@ static void test_room_fill_is_1000_when_puts_are_refused(void **state)
         int64_t free_bytes, fill;
     } all[] = {{1 << 30, 0}, {4000, 250}, {2000, 500}, {1001, 999},
         {1000, 1000}, {1, 1000}, {0, 1000}};
-    struct desk *d = *state;
+    struct world *d = *state;
     struct postbag_pressure p;
 
-    assert_ok(postbag__room_fill(&d->room, &p));
+    assert_ok(postbag__room_fill(&room, &p));
     assert_int_equal(p.free_fill, 0);
     assert_ok(postbag__room_set(&d->db, 1000));
     for (size_t i = 0; i < COUNT(all); i++) {
         d->sim.room.free_bytes = all[i].free_bytes;
-        assert_ok(postbag__room_fill(&d->room, &p));
+        assert_ok(postbag__room_fill(&room, &p));
         assert_int_equal(p.free_bytes, all[i].free_bytes);
         assert_int_equal(p.size_bytes, INT64_C(1) << 31);
         assert_int_equal(p.free_fill, all[i].fill);
@@ -168,7 +153,7 @@ static void test_room_fill_is_1000_when_puts_are_refused(void **state)
 
 static void test_room_put_is_refused_and_the_rest_commits(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
     struct postbag_writer_config c = {
         .struct_size = sizeof(c), .db = d->t.app, .port = &d->sim.port};
     const struct postbag_message m = {.struct_size = sizeof(m), .topic = "t"};
@@ -194,25 +179,24 @@ static void test_room_put_is_refused_and_the_rest_commits(void **state)
     postbag_writer_close(w);
 }
 
-static int is_guarded(struct desk *d)
+static int is_guarded(struct world *d)
 {
     return (int)sql_get(d->t.app,
         "SELECT count(*) FROM sqlite_schema WHERE name ="
         " '" POSTBAG__ROOM_GUARD "'");
 }
 
-static void turn_if_due(struct desk *d, int is_due)
+static void turn_if_due(struct world *d, int is_due)
 {
     sim_pass_ms(&d->sim, 100);
-    assert_int_equal(
-        postbag__room_guard_is_due(&d->room, d->sim.mono_us), is_due);
+    assert_int_equal(postbag__room_guard_is_due(&room, d->sim.mono_us), is_due);
     if (is_due)
-        assert_ok(postbag__room_turn_guard(&d->room));
+        assert_ok(postbag__room_turn_guard(&room));
 }
 
 static void test_room_guard_stands_while_there_is_none(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
 
     assert_ok(postbag__room_set(&d->db, 800));
     turn_if_due(d, 1); /* whether one stands is not known */
@@ -231,29 +215,29 @@ static void test_room_guard_stands_while_there_is_none(void **state)
 /* Of a process that died. */
 static void test_room_guard_that_was_left_goes(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
 
     d->sim.room.free_bytes = 0;
     turn_if_due(d, 1);
     assert_int_equal(is_guarded(d), 1);
-    postbag__room_close(&d->room);
-    memset(&d->room, 0, sizeof(d->room));
+    postbag__room_close(&room);
+    memset(&room, 0, sizeof(room));
     d->sim.room.free_bytes = 1 << 20;
-    assert_ok(postbag__room_open(&d->room, &d->db, &d->sim.port));
+    assert_ok(postbag__room_open(&room, &d->db, &d->sim.port));
     turn_if_due(d, 1);
     assert_int_equal(is_guarded(d), 0);
 }
 
 static void test_room_guard_that_cannot_be_turned_stays_due(void **state)
 {
-    struct desk *d = *state;
+    struct world *d = *state;
 
     turn_if_due(d, 1);
     d->sim.room.free_bytes = 0;
     sim_pass_ms(&d->sim, 100);
     sql_run(d->t.app, "BEGIN IMMEDIATE");
-    assert_int_equal(postbag__room_guard_is_due(&d->room, d->sim.mono_us), 1);
-    assert_int_equal(postbag__room_turn_guard(&d->room), POSTBAG_EBUSY);
+    assert_int_equal(postbag__room_guard_is_due(&room, d->sim.mono_us), 1);
+    assert_int_equal(postbag__room_turn_guard(&room), POSTBAG_EBUSY);
     sql_run(d->t.app, "COMMIT");
     turn_if_due(d, 1);
     assert_int_equal(is_guarded(d), 1);

@@ -160,18 +160,23 @@ static void test_bound_revoked_acl_for_days_needs_nobody(void **state)
     assert_int_equal(r->errors, 0);
 }
 
-static void test_bound_of_a_key_stops_that_key_only(void **state)
+/* Of a key three messages may be held, and the first of eight is refused. */
+static struct relay *key_a_refused(struct bench *b)
 {
-    struct bench *b = *state;
-    struct relay *r;
-
     b->r.options.held_max_per_key = 3;
     b->r.out->refuse_topic = "a1";
     b->r.out->refuse_reason = DENIED;
     b->r.out->auto_settle = 1;
     b->w.sim.random_byte = 0xff;
-    r = bench_up(b);
-    put_keyed(r, "a", 8);
+    put_keyed(bench_up(b), "a", 8);
+    return &b->r;
+}
+
+static void test_bound_of_a_key_stops_that_key_only(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = key_a_refused(b);
+
     put_keyed(r, "b", 20);
     relay_run_ms(r, 1500);
     assert_int_equal(live(b), 3);
@@ -205,13 +210,7 @@ static void test_bound_of_a_key_stops_no_other_of_its_bucket(void **state)
     do
         (void)snprintf(key, sizeof(key), "k%d-", n++);
     while (bucket_of(key) != bucket_of("a"));
-    b->r.options.held_max_per_key = 3;
-    b->r.out->refuse_topic = "a1";
-    b->r.out->refuse_reason = DENIED;
-    b->r.out->auto_settle = 1;
-    b->w.sim.random_byte = 0xff;
-    r = bench_up(b);
-    put_keyed(r, "a", 8);
+    r = key_a_refused(b);
     relay_run_ms(r, 10);
     assert_int_equal(live(b), 3);
     r->out->auto_settle = 0;

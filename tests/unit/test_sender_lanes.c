@@ -194,6 +194,14 @@ static void test_lanes_large_bulk_message_has_its_turn(void **state)
 
 /* ---- what is held ---- */
 
+static struct relay *refusing(struct bench *b, const char *topic)
+{
+    b->r.out->refuse_topic = topic;
+    b->r.out->refuse_reason = DENIED;
+    b->r.out->auto_settle = 1;
+    return bench_up(b);
+}
+
 /* Refused once, then due: these come as bulk comes. */
 static void test_lanes_held_bulk_leaves_the_last_slot(void **state)
 {
@@ -203,10 +211,7 @@ static void test_lanes_held_bulk_leaves_the_last_slot(void **state)
     b->r.window = 4;
     b->r.options.ack_batch = 1;
     b->w.sim.random_byte = 0;
-    b->r.out->auto_settle = 1;
-    b->r.out->refuse_topic = "held";
-    b->r.out->refuse_reason = DENIED;
-    r = bench_up(b);
+    r = refusing(b, "held");
     put_lane(r, "held", 0, 10, 10);
     put_lane(r, "alarm", 3, 1, 10);
     relay_run_ms(r, 50);
@@ -279,10 +284,7 @@ static void test_lanes_held_messages_leave_every_other_send_to_the_log(
     b->r.options.retry_base_ms = 10;
     b->r.options.retry_cap_ms = 10;
     b->r.options.max_attempts = 1000000;
-    b->r.out->refuse_topic = "held";
-    b->r.out->refuse_reason = DENIED;
-    b->r.out->auto_settle = 1;
-    r = bench_up(b);
+    r = refusing(b, "held");
     put_lane(r, "held", 0, 50, 10);
     relay_run_ms(r, 50);
     r->out->auto_settle = 0;
@@ -333,10 +335,7 @@ static void test_lanes_held_messages_are_tried_while_the_log_must_wait(
     b->r.options.retry_base_ms = 100;
     b->r.options.retry_cap_ms = 100;
     b->r.options.max_attempts = 1000000;
-    b->r.out->refuse_topic = "held";
-    b->r.out->refuse_reason = DENIED;
-    b->r.out->auto_settle = 1;
-    r = bench_up(b);
+    r = refusing(b, "held");
     put_lane(r, "held", 0, 20, 10);
     put_lane(r, "good", 0, 20, 10);
     relay_run_ms(r, 20000);
