@@ -39,7 +39,7 @@ class Node(SqliteDatabase, proof.Proof, rig.Case):
   acknowledge();
 """, """\
   acknowledge();
-  setTimeout(handle, 10, packet);
+  setTimeout(handle, 500, packet);
 """),)
 
     def command(self, folder):

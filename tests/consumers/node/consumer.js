@@ -52,6 +52,8 @@ function read(packet) {
   const { source, id, partitionkey = null, keyversion = null } = said;
   if (![source, id].every((text) => typeof text === "string" && text !== ""))
     throw new Error("no source, or no id");
+  if (Array.isArray(partitionkey))
+    throw new Error("two keys");
   if (keyversion !== null && !/^-?[0-9]{1,18}$/.test(keyversion))
     throw new Error("a keyversion that is no number");
   return {
