@@ -22,7 +22,8 @@ import options  # noqa: E402
 
 ROOT = options.ROOT
 PAGES = ("README.md", "CHANGELOG.md", "src/README.md", "src/DESIGN.md",
-         "src/FORMAT.md", "tests/README.md", "port/README.md",
+         "src/FORMAT.md", "tests/README.md", "tests/consumers/README.md",
+         "port/README.md",
          "port/paho/README.md")
 TEST_NAME = re.compile(
     r"(unit_test|port|cli|integration|crash|stress|package|lint|docs|board)_\w+"

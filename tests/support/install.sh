@@ -8,7 +8,7 @@
 #   demo   build the libraries, the command and the demo, and run them
 #   test   what tests/run needs
 #   full   what tests/run --full needs on top (clang, cross compilers, qemu,
-#          RabbitMQ, node and npm)
+#          RabbitMQ, PostgreSQL, node and npm)
 #
 # --no-install only lists what is missing and fails if anything is.  Used by
 # tests/run, .ci/run and the demo; apt-get with sudo if you are not root.
@@ -18,10 +18,11 @@ demo=(gcc libc6-dev cmake ninja-build pkg-config python3 openssl sqlite3
     libsqlite3-dev libpaho-mqtt-dev libssl-dev uuid-dev libinih-dev
     mosquitto mosquitto-clients)
 test=(git g++ libcmocka-dev libcjson-dev libmosquitto-dev clang-format-14
-    faketime strace procps iproute2 e2fsprogs mount util-linux)
+    faketime strace procps iproute2 e2fsprogs mount util-linux
+    python3-paho-mqtt)
 full=(clang-14 clang-tidy-14 libclang-rt-14-dev gcc-aarch64-linux-gnu
     gcc-arm-linux-gnueabihf libc6-dev-arm64-cross libc6-dev-armhf-cross
-    qemu-user-static rabbitmq-server)
+    qemu-user-static rabbitmq-server make postgresql python3-psycopg2)
 # Debian's, unless they are there from elsewhere.
 command -v node >/dev/null || full+=(nodejs)
 command -v npm >/dev/null || full+=(npm)
