@@ -312,7 +312,7 @@ static void finish(struct detach *d)
     d->is_running = 0;
 }
 
-static int detach_some(struct detach *d, int64_t now_us, int64_t *settled_out)
+static int detach_some(struct detach *d, int64_t now_us)
 {
     struct jump j = {.d = d,
         .now =
@@ -324,7 +324,6 @@ static int detach_some(struct detach *d, int64_t now_us, int64_t *settled_out)
         *d = before;
         return err;
     }
-    *settled_out = j.rows;
     d->is_running = j.is_cut;
     if (!d->is_running)
         finish(d);
@@ -332,16 +331,15 @@ static int detach_some(struct detach *d, int64_t now_us, int64_t *settled_out)
     return POSTBAG_OK;
 }
 
-int postbag__detach_step(struct detach *d, int64_t now_us, int64_t *settled_out)
+int postbag__detach_step(struct detach *d, int64_t now_us)
 {
     int err;
 
-    *settled_out = 0;
     if (!is_on(d) || now_us < d->next_us)
         return POSTBAG_OK;
     err = d->is_running ? 1 : find(d, now_us);
     if (err == 1)
-        return detach_some(d, now_us, settled_out);
+        return detach_some(d, now_us);
     if (err == 0)
         d->next_us = now_us + at_most_after(d, LOOK_US);
     return err;

@@ -36,10 +36,8 @@ void postbag__detach_init(struct detach *d, struct db *db, struct lease *lease,
     const struct log *log, const struct detach_options *options);
 /* Ours since now_us.  The others' relays may be starting, too. */
 void postbag__detach_begin(struct detach *d, int64_t now_us);
-/* Do what is due, in one short transaction.  *settled_out: rows settled for
- * the other destination. */
-POSTBAG_CHECK int postbag__detach_step(
-    struct detach *d, int64_t now_us, int64_t *settled_out);
+/* Do what is due, in one short transaction. */
+POSTBAG_CHECK int postbag__detach_step(struct detach *d, int64_t now_us);
 int64_t postbag__detach_deadline(const struct detach *d);
 
 #endif

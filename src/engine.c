@@ -234,15 +234,6 @@ static int worse(int a, int b)
                                                  : a;
 }
 
-static int detach_others(struct engine *e, int64_t now_us)
-{
-    int64_t settled;
-    int err = postbag__detach_step(&e->detach, now_us, &settled);
-
-    postbag__housekeeper_note_settled(&e->housekeeper, settled);
-    return err;
-}
-
 static int serve(struct engine *e, int64_t now_us)
 {
     int err = step_lease(e, now_us);
@@ -265,9 +256,7 @@ static int serve(struct engine *e, int64_t now_us)
         err = worse(err, postbag__sender_fill(&e->sender, now_us));
     }
     err = worse(err, postbag__sender_save(&e->sender, now_us, e->is_draining));
-    postbag__housekeeper_note_settled(
-        &e->housekeeper, postbag__sender_take_settled(&e->sender));
-    err = worse(err, detach_others(e, now_us));
+    err = worse(err, postbag__detach_step(&e->detach, now_us));
     postbag__witness_step(&e->witness, now_us, e->sender.newest, 0);
     return err;
 }

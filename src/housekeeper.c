@@ -44,6 +44,7 @@ int postbag__housekeeper_open(struct housekeeper *h, struct db *db,
 
     memset(h, 0, sizeof(*h));
     h->db = db;
+    h->counted = -1;
     h->shm_frames = SHM_FRAMES;
     h->shared = shared;
     h->log = log;
@@ -69,7 +70,10 @@ int postbag__housekeeper_open(struct housekeeper *h, struct db *db,
         err = postbag__db_open(&h->pins, db_path, DB_WRITE, DB_NORMAL, 0);
     if (err != POSTBAG_OK)
         return postbag__pass(&db->fault, &h->pins.fault);
-    return postbag__room_open(&h->room, db, shared->port);
+    err = postbag__prepare(
+        db, &h->counts, "SELECT sum(settled_rows) FROM main.outbox_cursor");
+    return err == POSTBAG_OK ? postbag__room_open(&h->room, db, shared->port)
+                             : err;
 }
 
 static void unpin(struct housekeeper *h)
@@ -85,6 +89,7 @@ void postbag__housekeeper_close(struct housekeeper *h)
     if (h->db == NULL)
         return;
     port = h->shared->port;
+    postbag__finalize(&h->counts);
     postbag__room_close(&h->room);
     unpin(h);
     postbag__db_close(&h->pins);
@@ -99,11 +104,6 @@ void postbag__housekeeper_close(struct housekeeper *h)
 void postbag__housekeeper_note_full(struct housekeeper *h)
 {
     h->is_tight = 1;
-}
-
-void postbag__housekeeper_note_settled(struct housekeeper *h, int64_t rows)
-{
-    h->settled += rows;
 }
 
 /* ---- checkpoints ---- */
@@ -304,6 +304,23 @@ static int purge_some(struct housekeeper *h)
     return err;
 }
 
+/* Other processes' relays settle rows, too.  A destination that is removed
+ * takes its count along. */
+static int count_settled(struct housekeeper *h)
+{
+    int64_t now;
+    int err = postbag__row(&h->counts);
+
+    if (err < 0)
+        return err;
+    now = postbag__col_i64(&h->counts, 0);
+    postbag__reset(&h->counts);
+    if (h->counted >= 0 && now > h->counted)
+        h->settled += now - h->counted;
+    h->counted = now;
+    return POSTBAG_OK;
+}
+
 /* After each 256 settled rows one purge of as many, so that purging keeps up
  * under any load; with keep_s rows also become old without any news. */
 static int purge_if_due(struct housekeeper *h, int64_t now_us)
@@ -318,7 +335,8 @@ static int purge_if_due(struct housekeeper *h, int64_t now_us)
         h->is_tight |= err == POSTBAG_ENOSPC;
         return err;
     }
-    h->settled = h->settled > PURGE_ROWS ? h->settled - PURGE_ROWS : 0;
+    h->settled =
+        h->purge.more && h->settled > PURGE_ROWS ? h->settled - PURGE_ROWS : 0;
     h->purge_us = 0;
     if (h->purge.more)
         h->purge_us = now_us + RETRY_US;
@@ -384,6 +402,8 @@ int postbag__housekeeper_step(
         err = look_at_wal(h, now_us);
     if (did_change || (h->room_us != 0 && now_us >= h->room_us))
         err = first_error(err, guard_room(h, now_us));
+    if (did_change || h->counted < 0)
+        err = first_error(err, count_settled(h));
     err = first_error(err, purge_if_due(h, now_us));
     if (did_change || h->inbox_us == 0)
         err = first_error(err, sweep_inbox(h, now_us));

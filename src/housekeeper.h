@@ -42,7 +42,9 @@ struct housekeeper {
     int64_t look_us; /* contend for the lock, or look at the WAL again */
     int64_t checkpoint_us; /* not before, after a failure */
     int64_t purge_us;      /* purge again */
-    int64_t settled;       /* rows settled since the last purge */
+    struct stmt counts;    /* rows settled by all relays ... */
+    int64_t counted;       /* ... when last looked at; -1: never */
+    int64_t settled;       /* since the last purge */
     int64_t room_us;       /* look at what is free again; 0: at a change */
     int64_t inbox_us;
     struct room room;
@@ -57,8 +59,6 @@ void postbag__housekeeper_close(struct housekeeper *h);
 
 /* A write of the relay's found no room for the WAL. */
 void postbag__housekeeper_note_full(struct housekeeper *h);
-/* Rows were settled: there is something to purge. */
-void postbag__housekeeper_note_settled(struct housekeeper *h, int64_t rows);
 /* Do what is due.  did_change: the database was written since the last step.
  * EBUSY is no error: it tries again. */
 POSTBAG_CHECK int postbag__housekeeper_step(

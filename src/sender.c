@@ -245,7 +245,6 @@ static void note_saved(struct sender *s, int i, int64_t wanted)
     l->saved = l->acked;
     if (hi > l->sent_hi)
         l->sent_hi = hi;
-    s->unreported += l->gain.rows;
     memset(&l->gain, 0, sizeof(l->gain));
 }
 
@@ -387,14 +386,6 @@ int postbag__sender_save(struct sender *s, int64_t now_us, int force)
         (s->unsaved_us != 0 && (force || is_due(s, now_us))))
         err = save_all(s, -1, 0);
     return err == POSTBAG_OK && s->is_idle ? take_back(s) : err;
-}
-
-int64_t postbag__sender_take_settled(struct sender *s)
-{
-    int64_t rows = s->unreported;
-
-    s->unreported = 0;
-    return rows;
 }
 
 /* One range a lane is kept in RAM, so another is begun by a save. */

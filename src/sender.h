@@ -81,7 +81,6 @@ struct sender {
     int is_alone;        /* a suspect flies or waits: nothing beside it */
     int is_in_the_way;   /* another found no room beside the one in flight */
     int is_confused;     /* a PUBACK said that our packet id is in use */
-    int64_t unreported;  /* rows settled and saved, for the housekeeper */
     uint32_t newly_dead; /* not told yet */
     char last_dead[160]; /* why the last of them is */
     uint32_t overflowed; /* dead ones dropped for room, not told yet */
@@ -224,8 +223,6 @@ POSTBAG_CHECK int postbag__sender_replace_held(
 const char *postbag__sender_gives_up(struct sender *s, int64_t now_us);
 /* Rows wait to be sent or settled. */
 int postbag__sender_has_work(const struct sender *s);
-/* Rows settled and saved since the last call. */
-int64_t postbag__sender_take_settled(struct sender *s);
 int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "relay.h"
+#include "schema.h"
 #include "unit.h"
 
 enum { FRAME_BYTES = 4096 + 24, FRAMES = 32, AHEAD_BYTES = 256 * 1024 };
@@ -327,6 +328,26 @@ static void test_housekeeper_never_purges_what_is_unsettled(void **state)
     assert_int_equal(sql_get(b->w.t.app, "SELECT max(seq) FROM outbox"), 600);
 }
 
+/* The slowest destination may be another process's. */
+static void test_housekeeper_purges_what_others_settle(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    assert_ok(postbag__schema_add_dest(&r->e.db, "cloud"));
+    r->out->auto_settle = 1;
+    relay_put(r, "t", 600);
+    relay_run_ms(r, 3000);
+    assert_int_equal(rows(b), 600);
+    sql_run(b->w.t.app, "UPDATE outbox_cursor SET acked = 600, sent_hi = 600,"
+                        " settled_rows = 600, delivered = 600"
+                        " WHERE dest = 'cloud' AND lane = 0;"
+                        "UPDATE outbox_cursor SET acked = 600, sent_hi = 600"
+                        " WHERE dest = 'cloud' AND lane > 0");
+    relay_run_ms(r, 100);
+    assert_true(rows(b) <= 600 - 512);
+}
+
 static void test_housekeeper_purges_what_the_last_process_left(void **state)
 {
     struct bench *b = *state;
@@ -452,6 +473,7 @@ int main(void)
         BENCH(test_housekeeper_pin_keeps_foreign_checkpoints_from_resetting),
         BENCH(test_housekeeper_purges_under_steady_load),
         BENCH(test_housekeeper_never_purges_what_is_unsettled),
+        BENCH(test_housekeeper_purges_what_others_settle),
         BENCH(test_housekeeper_purges_what_the_last_process_left),
         BENCH(test_housekeeper_keeps_rows_for_their_time),
         BENCH(test_housekeeper_keeps_rows_though_clocks_jump),
