@@ -8,7 +8,7 @@ static const char *const inbox_tables[] = {
     " consumer TEXT NOT NULL, source TEXT NOT NULL DEFAULT '',"
     " id ANY NOT NULL, content_hash BLOB, seen INTEGER NOT NULL DEFAULT 1,"
     " state TEXT NOT NULL DEFAULT 'due'"
-    "  CHECK (state IN ('due', 'deferred', 'done', 'dead')),"
+    "  CHECK (state IN ('due', 'deferred', 'done', 'dead', 'claimed')),"
     " topic TEXT, payload ANY, content_type TEXT, key TEXT,"
     " key_version INTEGER, response_topic TEXT, correlation_data BLOB,"
     " headers TEXT, expires_ms INTEGER,"

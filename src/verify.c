@@ -202,7 +202,8 @@ static const struct verify_rule rules[] = {
         "SELECT NULL, printf('command %lld is %s, and processed_ms is %s',"
         " arrival, state, ifnull(processed_ms, 'NULL')) FROM inbox"
         " WHERE state = 'done' AND processed_ms IS NULL"
-        "  OR state IN ('due', 'deferred') AND processed_ms IS NOT NULL"},
+        "  OR state IN ('due', 'deferred', 'claimed')"
+        "   AND processed_ms IS NOT NULL"},
     {"meta", "SELECT NULL, printf('there is no %s', column1)"
              " FROM (VALUES ('stream'), ('machine'), ('file'),"
              "  ('max_payload'), ('max_rows'), ('max_bytes'), ('overflow'),"

@@ -139,6 +139,7 @@ void postbag_writer_close(struct postbag_writer *w)
     postbag__finalize(&w->begin);
     postbag__finalize(&w->check_headers);
     postbag__gauge_close(&w->gauge);
+    postbag__free(w->result);
     postbag__free(w);
 }
 

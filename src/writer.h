@@ -20,6 +20,7 @@ struct postbag_writer {
     int holds_gate;
     int64_t newest;           /* seq of the last put of this transaction */
     const char *reply_topics; /* allow-list of the worker's writer */
+    void *result;             /* of the last claim; NULL: none */
 };
 
 /* Where a connection of ours is used (the worker's).  Takes no gate and

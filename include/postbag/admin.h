@@ -338,7 +338,7 @@ struct postbag_inbox_row {
     const void *id;
     size_t id_len;
     unsigned id_is_text;
-    const char *state; /* "due", "deferred", "done", "dead" */
+    const char *state; /* "due", "deferred", "done", "dead", "claimed" */
     const char *topic; /* NULL: not stored */
     const char *key;   /* NULL: none */
     const char *error; /* NULL: none */

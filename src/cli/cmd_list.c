@@ -143,7 +143,8 @@ static int add_command(void *ctx, const struct postbag_inbox_row *row)
 
 static int is_inbox_state(const char *name)
 {
-    static const char *const names[] = {"due", "deferred", "done", "dead"};
+    static const char *const names[] = {
+        "due", "deferred", "done", "dead", "claimed"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(name, names[i]) == 0)
@@ -166,7 +167,7 @@ int cli_inbox_ls(const struct args *args)
 
     if (args->state != NULL && !is_inbox_state(args->state))
         return cli_complain(CLI_USAGE,
-            "--state must be due, deferred, done or dead, not \"%s\"",
+            "--state must be due, deferred, done, dead or claimed, not \"%s\"",
             args->state);
     code = cli_open(&a, args, 0);
     if (code != CLI_OK)

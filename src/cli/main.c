@@ -72,7 +72,7 @@ static const struct command commands[] = {
         cli_dest_remove},
     {"inbox ls", "DB", 1, 1, PRINT "consumer state limit after ",
         "List commands that came in.\n"
-        "States: due, deferred, done, dead.",
+        "States: due, deferred, done, dead, claimed.",
         cli_inbox_ls},
     {"purge", "DB", 1, 1, " yes wait ",
         "Delete what was delivered.\n"

@@ -52,6 +52,7 @@ SAME_FLOOR = {
     "verify_values": ["verify"],
     "worker": ["writer", "handling"],
     "reply": ["writer"],
+    "claim": ["writer"],
     "engine_open": ["engine"],
     "engine_limits": ["engine"],
     "engine_profile": ["engine"],

@@ -49,13 +49,14 @@ static void test_schema_inbox_ids_keep_their_type(void **state)
     assert_int_equal(sql_get(t->app, "SELECT count(*) FROM inbox"), 2);
 }
 
-static void test_schema_inbox_knows_four_states(void **state)
+static void test_schema_inbox_knows_five_states(void **state)
 {
     struct tempdb *t = *state;
 
     sql_run(t->app,
         COMMAND "('a', '', 1, 'due', 1), ('a', '', 2, 'deferred', 1),"
-                " ('a', '', 3, 'done', 1), ('a', '', 4, 'dead', 1)");
+                " ('a', '', 3, 'done', 1), ('a', '', 4, 'dead', 1),"
+                " ('a', '', 6, 'claimed', 1)");
     sql_fails(
         t->app, "CHECK constraint failed", COMMAND "('a', '', 5, 'sent', 1)");
 }
@@ -67,7 +68,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_schema_inbox_has_an_id_once_per_consumer_and_source),
         TEST(test_schema_inbox_ids_keep_their_type),
-        TEST(test_schema_inbox_knows_four_states),
+        TEST(test_schema_inbox_knows_five_states),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

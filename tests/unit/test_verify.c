@@ -280,6 +280,8 @@ static void test_verify_acks_and_inbox(void **state)
         {"UPDATE outbox_late SET seq = 302", "late main: row 302 of lane 0", 1},
         {"UPDATE inbox SET processed_ms = NULL WHERE state = 'done'",
             "inbox: command 2 is done, and processed_ms is NULL\n", 1},
+        {"UPDATE inbox SET state = 'claimed' WHERE state = 'done'",
+            "inbox: command 2 is claimed, and processed_ms is 2\n", 1},
         {"UPDATE inbox SET processed_ms = 7 WHERE state = 'due'",
             "inbox: command 1 is due", 1},
     };
