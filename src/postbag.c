@@ -131,6 +131,7 @@ static int open_receiver(struct postbag *p, struct postbag_fault *why)
         .max_rows = p->config.inbox_max_rows,
         .max_payload = p->engine.max_payload,
         .wake = postbag__worker_wake(p->worker),
+        .reply_topics = p->config.reply_topics,
     };
 
     return postbag__receiver_open(&p->engine.receiver, &c, why);

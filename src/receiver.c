@@ -18,6 +18,7 @@
 #include "inbox_store.h"
 #include "jsonobject.h"
 #include "mem.h"
+#include "reply.h"
 #include "topicfilter.h"
 #include "utf8.h"
 
@@ -34,6 +35,7 @@ struct receiver {
     struct db db;
     struct inbox_store inbox;
     struct identifier identifier;
+    struct postbag_writer *writer; /* of replies; NULL: none are allowed */
     uint8_t boot[16];
     int64_t room; /* so many rows surely fit; 0: count before the next */
     int has_refused;
@@ -56,6 +58,20 @@ static void hook(const struct receiver *r, const char *point)
 
 /* ---- open and close ---------------------------------------------------- */
 
+static int open_writer(struct receiver *r)
+{
+    const char *topics = r->config.reply_topics;
+    int err;
+
+    if (topics == NULL || topics[0] == '\0')
+        return POSTBAG_OK;
+    err = postbag__writer_open(&r->writer, r->db.handle, r->config.port,
+        r->config.shared, &r->db.fault);
+    if (err == POSTBAG_OK)
+        r->writer->reply_topics = topics;
+    return err;
+}
+
 static int start(struct receiver *r)
 {
     const struct postbag_port *port = r->config.port;
@@ -68,7 +84,8 @@ static int start(struct receiver *r)
     if (err != POSTBAG_OK)
         return err;
     postbag__inbox_open(&r->inbox, &r->db);
-    return postbag__identifier_open(&r->identifier, &r->db);
+    err = postbag__identifier_open(&r->identifier, &r->db);
+    return err == POSTBAG_OK ? open_writer(r) : err;
 }
 
 int postbag__receiver_open(struct receiver **out,
@@ -96,6 +113,7 @@ void postbag__receiver_close(struct receiver *r)
 {
     if (r == NULL)
         return;
+    postbag_writer_close(r->writer);
     postbag__identifier_close(&r->identifier);
     postbag__inbox_close(&r->inbox);
     postbag__db_close(&r->db);
@@ -203,6 +221,24 @@ static int store_conflict(struct receiver *r, struct inbox_arrival a,
     return POSTBAG_OK;
 }
 
+/* A reply that cannot be put (the outbox is full, its topic is not allowed) is
+ * missed by its sender only, who may ask once more.  The command is accepted
+ * all the same, unless SQLite has rolled back what was accepted with it. */
+static int answer_again(struct receiver *r, const struct inbox_arrival *a)
+{
+    int err =
+        r->writer == NULL ? POSTBAG_OK : postbag__reply_again(r->writer, a);
+
+    if (err == POSTBAG_OK)
+        return err;
+    if (!postbag__in_transaction(&r->db))
+        return postbag__pass(&r->db.fault, &r->writer->db.fault);
+    postbag__log_fault(&r->config.log, POSTBAG_LOG_WARNING,
+        "a command came again, but its reply cannot be sent again",
+        &r->writer->db.fault);
+    return POSTBAG_OK;
+}
+
 static int store_row(struct receiver *r, const struct inbox_arrival *a,
     const struct identity *identity, struct tally *t)
 {
@@ -220,7 +256,7 @@ static int store_row(struct receiver *r, const struct inbox_arrival *a,
         break;
     case INBOX_DUPLICATE:
         t->duplicates++;
-        break;
+        return answer_again(r, a);
     case INBOX_CONFLICT:
         return store_conflict(r, *a, identity, t);
     }
@@ -294,6 +330,10 @@ static int end(struct receiver *r, int err)
     else
         postbag__rollback(&r->db);
     postbag__gate_leave(r->config.shared);
+    if (r->writer != NULL && err == POSTBAG_OK)
+        postbag__writer_committed(r->writer, 1);
+    else if (r->writer != NULL)
+        r->writer->newest = 0;
     return err;
 }
 

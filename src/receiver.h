@@ -31,6 +31,7 @@ struct receiver_config {
     uint32_t max_rows;
     uint32_t max_payload;      /* larger ones are kept as a dead stub; 0: any */
     struct postbag_wake *wake; /* the worker's; NULL: nobody to wake */
+    const char *reply_topics;  /* borrowed until close; NULL or "": none */
 };
 
 /* Rows, not frames: a frame for two consumers counts twice.  nacks and
@@ -48,7 +49,8 @@ POSTBAG_CHECK int postbag__receiver_open(struct receiver **out,
     const struct receiver_config *c, struct postbag_fault *why);
 
 /*
- * Store one message for each consumer that it matches, in one transaction.
+ * Store one message for each consumer that it matches, in one transaction; of
+ * a command that is done and comes again, put its reply once more.
  * POSTBAG_OK: on disk (or nobody wants it): send the PUBACK.
  * Negative: nothing was stored, do not acknowledge; every later frame of this
  * generation gets ESTATE, so that no command overtakes the refused one.

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Floor 3.  The answer to a command: a put whose topic and correlation the
- * sender chose.  The sender does not have our credentials, so its topic must
- * be one that the configuration allows.  In a handler, on the worker's thread.
- */
+/* The first answer in a handler, on the worker's thread, where it is kept; the
+ * later ones where the command comes in again, on the receiver's. */
+#include "reply.h"
+
 #include <string.h>
 
 #include "abi.h"
 #include "error.h"
+#include "reply_store.h"
 #include "topicfilter.h"
 #include "utf8.h"
-#include "writer.h"
 
 /*
  * ?1 correlation data, ?2 the command's id (both text if printable, else
@@ -91,11 +90,29 @@ static int check(struct postbag_writer *w, const struct postbag_command *cmd,
     return POSTBAG_OK;
 }
 
+/* m: as the caller filled it; its topic and headers come from the command. */
+static int put(struct postbag_writer *w, const struct postbag_command *cmd,
+    const struct postbag_message *m, struct postbag_id *id_out)
+{
+    struct postbag_message reply = *m;
+    struct stmt merge;
+    int err = postbag__prepare(&w->db, &merge, merge_sql);
+
+    if (err != POSTBAG_OK)
+        return err;
+    reply.topic = cmd->response_topic;
+    err = merge_headers(&merge, cmd, m->headers, &reply.headers);
+    if (err == POSTBAG_OK)
+        err = postbag_put(w, &reply, id_out);
+    postbag__finalize(&merge);
+    return err;
+}
+
 int postbag_reply(struct postbag_writer *w, const struct postbag_command *cmd,
     const struct postbag_message *m, struct postbag_id *id_out)
 {
     struct postbag_message reply;
-    struct stmt merge;
+    struct postbag_id id;
     int err;
 
     if (w == NULL || cmd == NULL || m == NULL)
@@ -104,15 +121,37 @@ int postbag_reply(struct postbag_writer *w, const struct postbag_command *cmd,
         return postbag__fail(&w->db.fault, POSTBAG_EVERSION,
             "reply: struct_size is not that of this library");
     err = check(w, cmd, &reply);
-    if (err != POSTBAG_OK)
-        return err;
-    err = postbag__prepare(&w->db, &merge, merge_sql);
-    if (err != POSTBAG_OK)
-        return err;
-    reply.topic = cmd->response_topic;
-    err = merge_headers(&merge, cmd, reply.headers, &reply.headers);
     if (err == POSTBAG_OK)
-        err = postbag_put(w, &reply, id_out);
-    postbag__finalize(&merge);
+        err = put(w, cmd, &reply, &id);
+    if (err == POSTBAG_OK)
+        err = postbag__reply_keep(&w->db, cmd->arrival, &reply, &id);
+    if (err == POSTBAG_OK && id_out != NULL)
+        *id_out = id;
+    return err;
+}
+
+int postbag__reply_again(
+    struct postbag_writer *w, const struct inbox_arrival *a)
+{
+    const struct postbag_command cmd = {.struct_size = sizeof(cmd),
+        .id = a->id,
+        .id_len = a->id_len,
+        .response_topic = a->response_topic,
+        .correlation = a->correlation,
+        .correlation_len = a->correlation_len,
+        .headers = a->headers};
+    struct kept_reply kept;
+    int found;
+    int err;
+
+    if (a->response_topic == NULL)
+        return POSTBAG_OK;
+    err = postbag__reply_find(&w->db, a, &kept, &found);
+    if (err != POSTBAG_OK || !found)
+        return err;
+    err = check(w, &cmd, &kept.message);
+    if (err == POSTBAG_OK)
+        err = put(w, &cmd, &kept.message, NULL);
+    postbag__reply_release(&kept);
     return err;
 }

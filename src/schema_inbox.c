@@ -14,7 +14,7 @@ static const char *const inbox_tables[] = {
     " headers TEXT, expires_ms INTEGER,"
     " attempts INTEGER NOT NULL DEFAULT 0, due_boot BLOB, due_ms INTEGER,"
     " error TEXT, result ANY, received_ms INTEGER NOT NULL,"
-    " boot BLOB, mono_ms INTEGER, processed_ms INTEGER,"
+    " boot BLOB, mono_ms INTEGER, processed_ms INTEGER, reply TEXT,"
     " UNIQUE(consumer, source, id)) STRICT",
     "CREATE INDEX inbox_due ON inbox(consumer, arrival)"
     " WHERE state IN ('due', 'deferred')",

@@ -35,6 +35,23 @@ class Commands(rig.Case):
             (reply.topic, reply.correlation, reply.property("causationid")),
             ("reply/x", "c-17", "a"))
 
+    def test_done_command_is_answered_again_after_a_restart(self):
+        again = ("-D", "publish", "response-topic", "reply/x", "-D",
+                 "publish", "correlation-data")
+        self.command("a", *again, "c-1")
+        self.sub.wait_payload("a")
+        self.assertEqual(self.relay.end(), 0)
+        self.relay = self.gateway(self.link.uri(), "commands=cmd/#",
+                                  "reply_topics=reply/#")
+        self.command("a", *again, "c-2")
+        rig.wait_for(lambda: len(self.sub.messages()) == 2, "two replies")
+        first, second = self.sub.messages()
+        self.assertEqual((second.topic, second.correlation),
+                         ("reply/x", "c-2"))
+        self.assertEqual((second.payload, second.property("id")),
+                         (first.payload, first.property("id")))
+        self.assertEqual(self.effects(), ["a"])
+
     def test_restarted_firmware_gets_what_came_meanwhile(self):
         self.assertEqual(self.relay.end(), 0)
         self.command("a")

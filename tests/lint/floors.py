@@ -53,6 +53,8 @@ SAME_FLOOR = {
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "claim": ["writer"],
+    "receiver": ["reply"],
+    "reply_store": ["inbox_store"],
     "engine_open": ["engine"],
     "engine_limits": ["engine"],
     "engine_profile": ["engine"],

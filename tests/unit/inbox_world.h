@@ -26,7 +26,8 @@ struct inbox_world {
     uint8_t boot;
     struct consumers consumers;
     struct shared shared;
-    uint32_t generation; /* of the connection that delivers */
+    const char *again_topics; /* where the receiver may reply; NULL: nowhere */
+    uint32_t generation;      /* of the connection that delivers */
     struct receiver *receiver;
     struct worker *worker;
 };
@@ -96,6 +97,7 @@ static inline void world_open_receiver(
         .accept_ms = accept_ms,
         .max_rows = max_rows,
         .max_payload = 1000,
+        .reply_topics = w->again_topics,
     };
     struct postbag_fault why = {0};
 
