@@ -138,6 +138,7 @@ struct postbag_database {
     int64_t inbox_deferred;
     int64_t inbox_done;
     int64_t inbox_dead;
+    int64_t inbox_claimed; /* requests that were claimed and not finished */
     /* What the limits are measured against: what waits for the slowest
        destination, and which that is, by rows and by bytes. */
     int64_t waiting_rows;

@@ -87,8 +87,9 @@ struct postbag_claim {
  * `synchronous` at FULL that COMMIT puts on disk what you answer with, should
  * the first one not have.  Below FULL a power cut may take effect, mark and
  * result back together, also after they were answered.  How many rows there
- * are is yours to bound: who sends requests makes them.  Done ones are deleted
- * after option inbox_keep_s by a relay that runs.
+ * are is yours to bound: who sends requests makes them, and they count against
+ * option inbox_max_rows, beyond which no command is accepted.  Done ones are
+ * deleted after option inbox_keep_s by a relay that runs.
  * @param r    copied
  * @param out  its struct_size set; filled on success
  * @return POSTBAG_OK; ENOTXN, EINVAL (the fault names the field), EVERSION,

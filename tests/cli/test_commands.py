@@ -296,7 +296,8 @@ class Status(CliTest):
                  " VALUES ('c', 'a', 'dead', 1), ('c', 'b', 'due', 1)")
         report = self.json("status", self.db)
         self.assertEqual(report["inbox"],
-                         {"due": 1, "deferred": 0, "done": 0, "dead": 1})
+                         {"due": 1, "deferred": 0, "done": 0, "dead": 1,
+                          "claimed": 0})
         database = report["database"]
         self.assertEqual(database["path"], self.db)
         self.assertEqual(database["page_bytes"], 4096)

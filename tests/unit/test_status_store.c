@@ -327,7 +327,7 @@ static void test_database_sizes_and_inbox_are_counted(void **state)
         "INSERT INTO inbox(consumer, id, state, received_ms) VALUES"
         " ('c', 1, 'due', 0), ('c', 2, 'due', 0), ('c', 3, 'deferred', 0),"
         " ('c', 4, 'done', 0), ('c', 5, 'done', 0), ('c', 6, 'done', 0),"
-        " ('c', 7, 'dead', 0)");
+        " ('c', 7, 'dead', 0), ('c', 8, 'claimed', 0), ('c', 9, 'claimed', 0)");
     assert_int_equal(postbag__database_read(&t.db, &d), POSTBAG_OK);
     assert_int_equal(d.schema_version, POSTBAG_SCHEMA_VERSION);
     assert_int_equal(d.max_payload, 65536);
@@ -340,6 +340,7 @@ static void test_database_sizes_and_inbox_are_counted(void **state)
     assert_int_equal(d.inbox_deferred, 1);
     assert_int_equal(d.inbox_done, 3);
     assert_int_equal(d.inbox_dead, 1);
+    assert_int_equal(d.inbox_claimed, 2);
     temp_db_close(&t);
 }
 
