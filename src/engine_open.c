@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "error.h"
 #include "mem.h"
+#include "places.h"
 #include "printable.h"
 #include "schema.h"
 
@@ -195,6 +196,18 @@ static int check_dest(struct engine *e)
         return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
             "option dest_from is %s; it must be now or oldest", c->dest_from);
     return postbag__dest_check_name(c->dest, &e->db.fault);
+}
+
+/* What comes is read much later: a slip is told now. */
+static int check_identity(struct engine *e)
+{
+    struct places places;
+    enum nameless nameless;
+    int err = postbag__places_read(&places, e->config->identity, &e->db.fault);
+
+    return err == POSTBAG_OK ? postbag__nameless_read(&nameless,
+                                   e->config->no_identity, &e->db.fault)
+                             : err;
 }
 
 /* The usual open finds its destination and writes nothing.  One that is not
@@ -388,6 +401,8 @@ int postbag__engine_open(struct engine *e, const struct postbag_config *config,
     e->log.ctx = config->log_ctx;
     init_links(e);
     err = check_dest(e);
+    if (err == POSTBAG_OK)
+        err = check_identity(e);
     if (err == POSTBAG_OK)
         err = postbag__engine_take_profile(e);
     if (err == POSTBAG_OK)

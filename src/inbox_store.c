@@ -10,6 +10,12 @@
 /* Which rows are unfinished; literally the condition of index inbox_due. */
 #define UNFINISHED "state IN ('due', 'deferred')"
 
+#define HEADER(name) \
+    " CASE WHEN json_valid(headers)" \
+    " THEN json_extract(headers, '$." name "') END"
+#define TRACE \
+    HEADER("traceparent") "," HEADER("tracestate") "," HEADER("correlationid")
+
 static const char *const sql[INBOX_STATEMENTS] = {
     /* No row comes back when the id is there with other content. */
     [INBOX_INSERT] =
@@ -23,7 +29,7 @@ static const char *const sql[INBOX_STATEMENTS] = {
     [INBOX_COUNT] = "SELECT count(*) FROM (SELECT 1 FROM main.inbox LIMIT ?1)",
     [INBOX_NEXT] =
         "SELECT arrival, attempts, source, id, topic, payload, content_type,"
-        " key, response_topic, correlation_data, headers, received_ms"
+        " key, response_topic, correlation_data, headers, received_ms," TRACE
         " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
         " AND state = 'due'"
         " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)"
@@ -162,6 +168,9 @@ static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
     c->attempt = (unsigned)row->attempts + 1;
     c->received_ms = postbag__col_i64(s, 11);
     c->arrival = row->arrival;
+    c->traceparent = postbag__col_text(s, 12);
+    c->tracestate = postbag__col_text(s, 13);
+    c->correlation_id = postbag__col_text(s, 14);
 }
 
 int postbag__inbox_next(struct inbox_store *s, const char *consumer,

@@ -131,6 +131,8 @@ static int open_receiver(struct postbag *p, struct postbag_fault *why)
         .max_rows = p->config.inbox_max_rows,
         .max_payload = p->engine.max_payload,
         .wake = postbag__worker_wake(p->worker),
+        .identity = p->config.identity,
+        .no_identity = p->config.no_identity,
     };
 
     return postbag__receiver_open(&p->engine.receiver, &c, why);

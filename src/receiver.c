@@ -68,7 +68,8 @@ static int start(struct receiver *r)
     if (err != POSTBAG_OK)
         return err;
     postbag__inbox_open(&r->inbox, &r->db);
-    return postbag__identifier_open(&r->identifier, &r->db);
+    return postbag__identifier_open(&r->identifier, &r->db, port,
+        r->config.identity, r->config.no_identity);
 }
 
 int postbag__receiver_open(struct receiver **out,

@@ -31,6 +31,8 @@ struct receiver_config {
     uint32_t max_rows;
     uint32_t max_payload;      /* larger ones are kept as a dead stub; 0: any */
     struct postbag_wake *wake; /* the worker's; NULL: nobody to wake */
+    const char *identity;      /* these two: borrowed until close */
+    const char *no_identity;
 };
 
 /* Rows, not frames: a frame for two consumers counts twice.  nacks and

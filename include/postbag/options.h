@@ -140,6 +140,15 @@
         "most commands kept; beyond it new ones are not acknowledged") \
     X(U32, inbox_accept_ms, 100, 1, 1000, "ms", \
         "longest wait for the database while a command is being stored") \
+    X(STR, identity, "cloudevents,id,correlation,json:$.id", 1, 255, "", \
+        "where a command's id stands, the first place that has one counts: " \
+        "cloudevents (id with source), id (user property), correlation " \
+        "(data), json:PATH (of SQLite, in the payload), topic:N (N-th part); " \
+        "at most 8 places") \
+    X(STR, no_identity, "dead", 1, 16, "", \
+        "a command without id: dead (kept, not handled), hash (of topic and " \
+        "payload is its id) or unprotected (handled as often as it is " \
+        "delivered)") \
     X(STR, reply_topics, "", 0, 1000, "", \
         "topic filters, separated by commas, that replies may go to") \
     X(STR, profile, "", 0, 32, "", \

@@ -390,7 +390,9 @@ struct postbag_command {
     size_t struct_size;
     const char *consumer;
     const char *source; /* who made the id; "" if unknown */
-    const void *id;     /* as the sender gave it, or its hash */
+    /* found as options identity and no_identity say: as the sender gave it, or
+       its hash; or 16 random bytes, so that effects may come twice */
+    const void *id;
     size_t id_len;
     const char *topic;
     const void *payload;
@@ -404,6 +406,11 @@ struct postbag_command {
     unsigned attempt;    /* 1 the first time */
     int64_t received_ms; /* wall clock, a label */
     int64_t arrival;     /* the row's number in the inbox */
+    /* user properties traceparent, tracestate (W3C Trace Context) and
+       correlationid, as they came; NULL: none.  They name no command. */
+    const char *traceparent;
+    const char *tracestate;
+    const char *correlation_id;
 };
 
 enum postbag_outcome {

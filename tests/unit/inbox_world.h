@@ -26,7 +26,8 @@ struct inbox_world {
     uint8_t boot;
     struct consumers consumers;
     struct shared shared;
-    uint32_t generation; /* of the connection that delivers */
+    uint32_t generation;                /* of the connection that delivers */
+    const char *identity, *no_identity; /* the receiver's options */
     struct receiver *receiver;
     struct worker *worker;
 };
@@ -70,6 +71,8 @@ static inline struct inbox_world *world_new(void)
     w->mono_us = INT64_C(60000000);
     w->boot = 1;
     w->generation = 1;
+    w->identity = "id,correlation,json:$.id";
+    w->no_identity = "dead";
     w->shared.port = &w->port;
     assert_int_equal(
         w->port.wake_new(w->port.ctx, &w->shared.wake), POSTBAG_OK);
@@ -96,6 +99,8 @@ static inline void world_open_receiver(
         .accept_ms = accept_ms,
         .max_rows = max_rows,
         .max_payload = 1000,
+        .identity = w->identity,
+        .no_identity = w->no_identity,
     };
     struct postbag_fault why = {0};
 
