@@ -199,15 +199,19 @@ static int check_dest(struct engine *e)
 }
 
 /* What comes is read much later: a slip is told now. */
-static int check_identity(struct engine *e)
+static int check_inbox(struct engine *e)
 {
+    const struct postbag_config *c = e->config;
     struct places places;
     enum nameless nameless;
-    int err = postbag__places_read(&places, e->config->identity, &e->db.fault);
+    int err = postbag__places_read(&places, c->identity, &e->db.fault);
 
-    return err == POSTBAG_OK ? postbag__nameless_read(&nameless,
-                                   e->config->no_identity, &e->db.fault)
-                             : err;
+    if (err == POSTBAG_OK)
+        err = postbag__nameless_read(&nameless, c->no_identity, &e->db.fault);
+    return err == POSTBAG_OK
+               ? postbag__order_rules_read(&e->order, c->version_gap,
+                     c->version_repeat, c->version_back, &e->db.fault)
+               : err;
 }
 
 /* The usual open finds its destination and writes nothing.  One that is not
@@ -402,7 +406,7 @@ int postbag__engine_open(struct engine *e, const struct postbag_config *config,
     init_links(e);
     err = check_dest(e);
     if (err == POSTBAG_OK)
-        err = check_identity(e);
+        err = check_inbox(e);
     if (err == POSTBAG_OK)
         err = postbag__engine_take_profile(e);
     if (err == POSTBAG_OK)

@@ -58,6 +58,8 @@ struct inbox_arrival {
     const char *key;
     int has_key_version;
     int64_t key_version;
+    int has_previous_version; /* as order_store.h found it */
+    int64_t previous_version;
     const char *response_topic;
     const void *correlation;
     size_t correlation_len;

@@ -133,6 +133,7 @@ static int open_receiver(struct postbag *p, struct postbag_fault *why)
         .wake = postbag__worker_wake(p->worker),
         .identity = p->config.identity,
         .no_identity = p->config.no_identity,
+        .order = p->engine.order,
     };
 
     return postbag__receiver_open(&p->engine.receiver, &c, why);

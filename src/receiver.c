@@ -18,6 +18,7 @@
 #include "inbox_store.h"
 #include "jsonobject.h"
 #include "mem.h"
+#include "order_store.h"
 #include "topicfilter.h"
 #include "utf8.h"
 
@@ -34,6 +35,7 @@ struct receiver {
     struct db db;
     struct inbox_store inbox;
     struct identifier identifier;
+    struct order_store order;
     uint8_t boot[16];
     int64_t room; /* so many rows surely fit; 0: count before the next */
     int has_refused;
@@ -68,6 +70,9 @@ static int start(struct receiver *r)
     if (err != POSTBAG_OK)
         return err;
     postbag__inbox_open(&r->inbox, &r->db);
+    err = postbag__order_open(&r->order, &r->db);
+    if (err != POSTBAG_OK)
+        return err;
     return postbag__identifier_open(&r->identifier, &r->db, port,
         r->config.identity, r->config.no_identity);
 }
@@ -98,6 +103,7 @@ void postbag__receiver_close(struct receiver *r)
     if (r == NULL)
         return;
     postbag__identifier_close(&r->identifier);
+    postbag__order_close(&r->order);
     postbag__inbox_close(&r->inbox);
     postbag__db_close(&r->db);
     postbag__free(r);
@@ -204,12 +210,14 @@ static int store_conflict(struct receiver *r, struct inbox_arrival a,
     return POSTBAG_OK;
 }
 
-static int store_row(struct receiver *r, const struct inbox_arrival *a,
+static int store_row(struct receiver *r, struct inbox_arrival *a,
     const struct identity *identity, struct tally *t)
 {
     enum inbox_accepted what;
-    int err = postbag__inbox_accept(&r->inbox, a, &what);
+    int err = postbag__order_check(&r->order, &r->config.order, a);
 
+    if (err == POSTBAG_OK)
+        err = postbag__inbox_accept(&r->inbox, a, &what);
     if (err != POSTBAG_OK)
         return err;
     switch (what) {
@@ -218,7 +226,7 @@ static int store_row(struct receiver *r, const struct inbox_arrival *a,
             t->accepted++;
         else
             t->dead++;
-        break;
+        return postbag__order_take(&r->order, a);
     case INBOX_DUPLICATE:
         t->duplicates++;
         break;
@@ -254,16 +262,19 @@ static int check_room(struct receiver *r, const struct tally *t)
 }
 
 static int store_all(struct receiver *r, const struct postbag_frame *f,
-    struct inbox_arrival *a, const struct identity *identity, struct tally *t)
+    const struct inbox_arrival *a, const struct identity *identity,
+    struct tally *t)
 {
     const struct consumers *c = r->config.consumers;
     int err = POSTBAG_OK;
 
     for (size_t i = 0; i < c->count && err == POSTBAG_OK; i++) {
+        struct inbox_arrival own = *a;
+
         if (!postbag__filter_matches(c->list[i].filter, f->topic))
             continue;
-        a->consumer = c->list[i].name;
-        err = store_row(r, a, identity, t);
+        own.consumer = c->list[i].name;
+        err = store_row(r, &own, identity, t);
     }
     return err == POSTBAG_OK ? check_room(r, t) : err;
 }
@@ -348,7 +359,8 @@ static void count(struct receiver *r, const struct tally *t)
             " it is kept among the dead");
     if (t->dead > 0)
         postbag__log(&r->config.log, POSTBAG_LOG_WARNING, 0,
-            "a command cannot be handled (no id, or too large);"
+            "a command cannot be handled (no id, too large, or its version"
+            " is refused);"
             " it is kept among the dead");
 }
 

@@ -149,6 +149,15 @@
         "a command without id: dead (kept, not handled), hash (of topic and " \
         "payload is its id) or unprotected (handled as often as it is " \
         "delivered)") \
+    X(STR, version_gap, "accept", 1, 16, "", \
+        "a command whose version is more than one above the last one of its " \
+        "key, for each consumer: accept (its handler is told) or refuse " \
+        "(kept among the dead, as all later ones until the missing one came)") \
+    X(STR, version_repeat, "accept", 1, 16, "", \
+        "the same for a version that is that of the last one") \
+    X(STR, version_back, "accept", 1, 16, "", \
+        "the same for one below the last one; accept: the next ones are " \
+        "compared with it") \
     X(STR, reply_topics, "", 0, 1000, "", \
         "topic filters, separated by commas, that replies may go to") \
     X(STR, profile, "", 0, 32, "", \

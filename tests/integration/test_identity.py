@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Which command it is: by each place that option identity has, over mosquitto;
-and what becomes of one that has no name, or the name of another."""
+what becomes of one that has no name, or the name of another; and what versions
+of a key say."""
 import rig
 
 
@@ -76,6 +77,18 @@ class Identity(rig.Case):
             "SELECT state, seen FROM inbox") == [("done", 1)] * 2,
             "each delivery is done")
         self.assertEqual(self.own.value("SELECT count(*) FROM effect"), 2)
+
+    def test_versions_of_a_key_are_compared_and_refused(self):
+        self.start("version_back=refuse")
+        for version in ("1", "2", "4", "3", "5"):
+            self.command("cmd/a", "go", ("id", f"v{version}"),
+                         ("partitionkey", "valve"), ("keyversion", version))
+        rig.wait_for(lambda: self.own.rows(
+            "SELECT key_version, previous_version, state, error FROM inbox"
+            " ORDER BY arrival") == [
+                (1, None, "done", None), (2, 1, "done", None),
+                (4, 2, "done", None), (3, 4, "dead", "version back"),
+                (5, 4, "done", None)], "the step back is refused")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ struct inbox_world {
     struct shared shared;
     uint32_t generation;                /* of the connection that delivers */
     const char *identity, *no_identity; /* the receiver's options */
+    struct order_rules order;
     struct receiver *receiver;
     struct worker *worker;
 };
@@ -101,6 +102,7 @@ static inline void world_open_receiver(
         .max_payload = 1000,
         .identity = w->identity,
         .no_identity = w->no_identity,
+        .order = w->order,
     };
     struct postbag_fault why = {0};
 
