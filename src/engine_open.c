@@ -206,6 +206,8 @@ static int check_inbox(struct engine *e)
     enum nameless nameless;
     int err = postbag__places_read(&places, c->identity, &e->db.fault);
 
+    e->order.defer_ms = c->version_defer_ms;
+    e->order.defer_rows = c->version_defer_rows;
     if (err == POSTBAG_OK)
         err = postbag__nameless_read(&nameless, c->no_identity, &e->db.fault);
     return err == POSTBAG_OK

@@ -38,7 +38,7 @@ static const char *const sql[INBOX_STATEMENTS] = {
         " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)"
         " AND (key IS NULL OR NOT EXISTS (SELECT 1 FROM main.inbox AS e"
         "  WHERE e.consumer = ?1 AND e." UNFINISHED
-        "  AND e.arrival < i.arrival AND e.key = i.key))"
+        "  AND e.state = 'due' AND e.arrival < i.arrival AND e.key = i.key))"
         " ORDER BY arrival LIMIT 1",
     [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
                        " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",

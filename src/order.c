@@ -6,27 +6,31 @@
 #include <string.h>
 
 static int read_rule(enum order_rule *out, const char *name, const char *text,
-    struct postbag_fault *why)
+    int may_defer, struct postbag_fault *why)
 {
     if (strcmp(text, "accept") == 0)
         *out = ORDER_ACCEPT;
     else if (strcmp(text, "refuse") == 0)
         *out = ORDER_REFUSE;
+    else if (may_defer && strcmp(text, "defer") == 0)
+        *out = ORDER_DEFER;
     else
         return postbag__fail(why, POSTBAG_EINVAL,
-            "option %s is %s; it must be accept or refuse", name, text);
+            "option %s is %s; it must be accept%s or refuse", name, text,
+            may_defer ? ", defer" : "");
     return POSTBAG_OK;
 }
 
 int postbag__order_rules_read(struct order_rules *out, const char *gap,
     const char *repeat, const char *back, struct postbag_fault *why)
 {
-    int err = read_rule(&out->gap, "version_gap", gap, why);
+    int err = read_rule(&out->gap, "version_gap", gap, 1, why);
 
     if (err == POSTBAG_OK)
-        err = read_rule(&out->repeat, "version_repeat", repeat, why);
-    return err == POSTBAG_OK ? read_rule(&out->back, "version_back", back, why)
-                             : err;
+        err = read_rule(&out->repeat, "version_repeat", repeat, 0, why);
+    return err == POSTBAG_OK
+               ? read_rule(&out->back, "version_back", back, 0, why)
+               : err;
 }
 
 enum postbag_order postbag__order_of(

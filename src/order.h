@@ -8,16 +8,18 @@
 
 #include "error.h"
 
-enum order_rule { ORDER_ACCEPT, ORDER_REFUSE };
+enum order_rule { ORDER_ACCEPT, ORDER_REFUSE, ORDER_DEFER };
 
-/* Options version_gap, version_repeat and version_back; all zero accepts. */
+/* The options version_...; all zero accepts. */
 struct order_rules {
-    enum order_rule gap;
+    enum order_rule gap; /* the only one that may be ORDER_DEFER */
     enum order_rule repeat;
     enum order_rule back;
+    uint32_t defer_ms;
+    uint32_t defer_rows;
 };
 
-/* OK, EINVAL (*why names the option) */
+/* The words of the three.  OK, EINVAL (*why names the option) */
 POSTBAG_CHECK int postbag__order_rules_read(struct order_rules *out,
     const char *gap, const char *repeat, const char *back,
     struct postbag_fault *why);

@@ -8,7 +8,7 @@ static const char last_sql[] =
 
 static const char take_sql[] =
     "INSERT INTO main.inbox_key(consumer, key, last_version, arrival)"
-    " VALUES (?1, ?2, ?3, last_insert_rowid())"
+    " VALUES (?1, ?2, ?3, coalesce(nullif(?4, 0), last_insert_rowid()))"
     " ON CONFLICT(consumer, key) DO UPDATE SET"
     " last_version = excluded.last_version, arrival = excluded.arrival";
 
@@ -25,18 +25,14 @@ void postbag__order_close(struct order_store *s)
     postbag__finalize(&s->take);
 }
 
-static int is_versioned(const struct inbox_arrival *a)
-{
-    return a->key != NULL && a->has_key_version && a->dead == NULL;
-}
-
 int postbag__order_check(struct order_store *s, const struct order_rules *rules,
     struct inbox_arrival *a)
 {
     const int64_t *previous = NULL;
     int err;
 
-    if (!is_versioned(a))
+    a->order = POSTBAG_ORDER_NONE;
+    if (a->key == NULL || !a->has_key_version || a->dead != NULL)
         return POSTBAG_OK;
     postbag__bind_text(&s->last, 1, a->consumer);
     postbag__bind_text(&s->last, 2, a->key);
@@ -48,17 +44,17 @@ int postbag__order_check(struct order_store *s, const struct order_rules *rules,
         err = POSTBAG_OK;
     }
     postbag__reset(&s->last);
-    a->dead = postbag__order_refusal(
-        rules, postbag__order_of(&a->key_version, previous));
+    a->order = postbag__order_of(&a->key_version, previous);
+    a->dead = postbag__order_refusal(rules, a->order);
     return err;
 }
 
-int postbag__order_take(struct order_store *s, const struct inbox_arrival *a)
+int postbag__order_take(struct order_store *s, const char *consumer,
+    const char *key, int64_t version, int64_t arrival)
 {
-    if (!is_versioned(a))
-        return POSTBAG_OK;
-    postbag__bind_text(&s->take, 1, a->consumer);
-    postbag__bind_text(&s->take, 2, a->key);
-    postbag__bind_i64(&s->take, 3, a->key_version);
+    postbag__bind_text(&s->take, 1, consumer);
+    postbag__bind_text(&s->take, 2, key);
+    postbag__bind_i64(&s->take, 3, version);
+    postbag__bind_i64(&s->take, 4, arrival);
     return postbag__run(&s->take);
 }

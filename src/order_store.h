@@ -22,12 +22,13 @@ struct order_store {
 POSTBAG_CHECK int postbag__order_open(struct order_store *s, struct db *db);
 void postbag__order_close(struct order_store *s);
 
-/* Fills a->previous_version, and a->dead where the rules refuse.  Nothing
- * happens to what has no key or version, or is dead already. */
+/* Fills a->order and a->previous_version, and a->dead where the rules refuse.
+ * What has no key or version, or is dead already, has no order. */
 POSTBAG_CHECK int postbag__order_check(struct order_store *s,
     const struct order_rules *rules, struct inbox_arrival *a);
-/* The row that was inserted last is what the next one is compared with. */
-POSTBAG_CHECK int postbag__order_take(
-    struct order_store *s, const struct inbox_arrival *a);
+/* This is what the next one is compared with.  arrival 0: the row that was
+ * inserted last. */
+POSTBAG_CHECK int postbag__order_take(struct order_store *s,
+    const char *consumer, const char *key, int64_t version, int64_t arrival);
 
 #endif

@@ -114,6 +114,7 @@ static int open_worker(struct postbag *p, struct postbag_fault *why)
         .retry_cap_ms = p->config.retry_cap_ms,
         .max_attempts = p->config.max_attempts,
         .reply_topics = p->config.reply_topics,
+        .order = &p->engine.order,
     };
 
     return postbag__worker_open(&p->worker, &c, why);

@@ -13,12 +13,12 @@
 #include <string.h>
 
 #include "db.h"
+#include "deferral.h"
 #include "error.h"
 #include "identity.h"
 #include "inbox_store.h"
 #include "jsonobject.h"
 #include "mem.h"
-#include "order_store.h"
 #include "topicfilter.h"
 #include "utf8.h"
 
@@ -35,7 +35,7 @@ struct receiver {
     struct db db;
     struct inbox_store inbox;
     struct identifier identifier;
-    struct order_store order;
+    struct deferral deferral;
     uint8_t boot[16];
     int64_t room; /* so many rows surely fit; 0: count before the next */
     int has_refused;
@@ -70,7 +70,7 @@ static int start(struct receiver *r)
     if (err != POSTBAG_OK)
         return err;
     postbag__inbox_open(&r->inbox, &r->db);
-    err = postbag__order_open(&r->order, &r->db);
+    err = postbag__deferral_open(&r->deferral, &r->db, &r->config.order);
     if (err != POSTBAG_OK)
         return err;
     return postbag__identifier_open(&r->identifier, &r->db, port,
@@ -103,7 +103,7 @@ void postbag__receiver_close(struct receiver *r)
     if (r == NULL)
         return;
     postbag__identifier_close(&r->identifier);
-    postbag__order_close(&r->order);
+    postbag__deferral_close(&r->deferral);
     postbag__inbox_close(&r->inbox);
     postbag__db_close(&r->db);
     postbag__free(r);
@@ -214,7 +214,7 @@ static int store_row(struct receiver *r, struct inbox_arrival *a,
     const struct identity *identity, struct tally *t)
 {
     enum inbox_accepted what;
-    int err = postbag__order_check(&r->order, &r->config.order, a);
+    int err = postbag__deferral_check(&r->deferral, a);
 
     if (err == POSTBAG_OK)
         err = postbag__inbox_accept(&r->inbox, a, &what);
@@ -222,11 +222,12 @@ static int store_row(struct receiver *r, struct inbox_arrival *a,
         return err;
     switch (what) {
     case INBOX_NEW:
-        if (a->dead == NULL)
+        if (a->dead == NULL) {
             t->accepted++;
-        else
-            t->dead++;
-        return postbag__order_take(&r->order, a);
+            return postbag__deferral_stored(&r->deferral, a);
+        }
+        t->dead++;
+        break;
     case INBOX_DUPLICATE:
         t->duplicates++;
         break;

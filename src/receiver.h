@@ -40,7 +40,7 @@ struct receiver_config {
 /* Rows, not frames: a frame for two consumers counts twice.  nacks and
  * unmatched count frames.  All modulo 2^32. */
 struct receiver_counts {
-    uint32_t accepted; /* new rows that are due */
+    uint32_t accepted; /* new rows that are due, or wait for a version */
     uint32_t duplicates;
     uint32_t conflicts; /* an id that came again with other content */
     uint32_t dead;      /* new rows that no handler will see: no id, too big,

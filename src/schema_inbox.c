@@ -19,6 +19,8 @@ static const char *const inbox_tables[] = {
     " UNIQUE(consumer, source, id)) STRICT",
     "CREATE INDEX inbox_due ON inbox(consumer, arrival)"
     " WHERE state IN ('due', 'deferred')",
+    "CREATE INDEX inbox_deferred ON inbox(consumer, key, key_version)"
+    " WHERE state = 'deferred'",
     "CREATE TABLE inbox_key("
     " consumer TEXT NOT NULL, key TEXT NOT NULL,"
     " last_version INTEGER NOT NULL, arrival INTEGER NOT NULL,"

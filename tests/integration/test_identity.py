@@ -90,6 +90,26 @@ class Identity(rig.Case):
                 (4, 2, "done", None), (3, 4, "dead", "version back"),
                 (5, 4, "done", None)], "the step back is refused")
 
+    def test_version_that_came_early_waits_for_those_before_it(self):
+        self.start("version_gap=defer", "version_defer_ms=60000")
+        for version in ("1", "4", "3", "2"):
+            self.command("cmd/a", "go", ("id", f"v{version}"),
+                         ("partitionkey", "valve"), ("keyversion", version))
+        rig.wait_for(lambda: self.own.rows(
+            "SELECT command FROM effect ORDER BY rowid") == [
+                ("v1",), ("v2",), ("v3",), ("v4",)],
+            "effects come in the order of versions")
+
+    def test_version_that_stays_away_is_not_waited_for_for_ever(self):
+        self.start("version_gap=defer", "version_defer_ms=300")
+        for version in ("1", "3"):
+            self.command("cmd/a", "go", ("id", f"v{version}"),
+                         ("partitionkey", "valve"), ("keyversion", version))
+        rig.wait_for(lambda: self.own.rows(
+            "SELECT key_version, previous_version, state FROM inbox"
+            " ORDER BY arrival") == [(1, None, "done"), (3, 1, "done")],
+            "the gap is passed over")
+
 
 if __name__ == "__main__":
     rig.need("mosquitto", "mosquitto_pub")

@@ -37,6 +37,7 @@ SAME_FLOOR = {
     "limit_store": ["coalesce_store", "schema"],
     "link_note": ["link"],
     "order_store": ["inbox_store"],
+    "deferral": ["order_store"],
     "schema_inbox": ["schema"],
     "sender": ["lease"],
     "sender_coalesce": ["sender"],

@@ -122,6 +122,7 @@ static inline void world_open_worker(
         .retry_cap_ms = 4 * WORLD_RETRY_BASE_MS,
         .max_attempts = WORLD_MAX_ATTEMPTS,
         .reply_topics = reply_topics,
+        .order = &w->order,
     };
     struct postbag_fault why = {0};
 

@@ -59,6 +59,11 @@ static void test_order_rules_are_words(void **state)
     assert_int_equal(r.gap, ORDER_REFUSE);
     assert_int_equal(r.repeat, ORDER_ACCEPT);
     assert_int_equal(r.back, ORDER_REFUSE);
+    assert_ok(postbag__order_rules_read(&r, "defer", "accept", "accept", NULL));
+    assert_int_equal(r.gap, ORDER_DEFER);
+    assert_int_equal(
+        postbag__order_rules_read(&r, "defer", "accept", "defer", &why),
+        POSTBAG_EINVAL);
     assert_int_equal(
         postbag__order_rules_read(&r, "", "accept", "accept", &why),
         POSTBAG_EINVAL);
