@@ -6,9 +6,16 @@
 #include <string.h>
 
 #include "error.h"
+#include "order.h"
 
 /* Which rows are unfinished; literally the condition of index inbox_due. */
 #define UNFINISHED "state IN ('due', 'deferred')"
+
+#define HEADER(name) \
+    " CASE WHEN json_valid(headers)" \
+    " THEN json_extract(headers, '$." name "') END"
+#define TRACE \
+    HEADER("traceparent") "," HEADER("tracestate") "," HEADER("correlationid")
 
 static const char *const sql[INBOX_STATEMENTS] = {
     /* No row comes back when the id is there with other content. */
@@ -16,20 +23,22 @@ static const char *const sql[INBOX_STATEMENTS] = {
         "INSERT INTO main.inbox(consumer, source, id, content_hash, state,"
         " error, topic, payload, content_type, key, key_version,"
         " response_topic, correlation_data, headers, received_ms, boot,"
-        " mono_ms) VALUES (?1, ?2, ?3, ?4, iif(?5 IS NULL, 'due', 'dead'), ?5,"
-        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+        " mono_ms, previous_version) VALUES (?1, ?2, ?3, ?4,"
+        " iif(?5 IS NULL, 'due', 'dead'), ?5,"
+        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
         " ON CONFLICT(consumer, source, id) DO UPDATE SET seen = seen + 1"
         " WHERE content_hash IS excluded.content_hash RETURNING seen",
     [INBOX_COUNT] = "SELECT count(*) FROM (SELECT 1 FROM main.inbox LIMIT ?1)",
     [INBOX_NEXT] =
         "SELECT arrival, attempts, source, id, topic, payload, content_type,"
-        " key, response_topic, correlation_data, headers, received_ms"
+        " key, response_topic, correlation_data, headers, received_ms," TRACE
+        ", key_version, previous_version"
         " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
         " AND state = 'due'"
         " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)"
         " AND (key IS NULL OR NOT EXISTS (SELECT 1 FROM main.inbox AS e"
         "  WHERE e.consumer = ?1 AND e." UNFINISHED
-        "  AND e.arrival < i.arrival AND e.key = i.key))"
+        "  AND e.state = 'due' AND e.arrival < i.arrival AND e.key = i.key))"
         " ORDER BY arrival LIMIT 1",
     [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
                        " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",
@@ -102,6 +111,10 @@ static void bind_arrival(struct stmt *s, const struct inbox_arrival *a)
     postbag__bind_i64(s, 14, a->now.wall_ms);
     postbag__bind_blob(s, 15, a->now.boot, 16);
     postbag__bind_i64(s, 16, a->now.mono_ms);
+    if (a->has_previous_version)
+        postbag__bind_i64(s, 17, a->previous_version);
+    else
+        postbag__bind_null(s, 17);
 }
 
 int postbag__inbox_accept(struct inbox_store *s, const struct inbox_arrival *a,
@@ -141,6 +154,17 @@ int postbag__inbox_count(struct inbox_store *s, int64_t most, int64_t *out)
 
 /* ---- work -------------------------------------------------------------- */
 
+static void load_order(struct stmt *s, struct postbag_command *c)
+{
+    int has_version = c->key != NULL && !postbag__col_is_null(s, 15);
+    int has_previous = !postbag__col_is_null(s, 16);
+
+    c->key_version = postbag__col_i64(s, 15);
+    c->previous_version = postbag__col_i64(s, 16);
+    c->order = postbag__order_of(has_version ? &c->key_version : NULL,
+        has_previous ? &c->previous_version : NULL);
+}
+
 static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
 {
     struct postbag_command *c = &row->command;
@@ -162,6 +186,10 @@ static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
     c->attempt = (unsigned)row->attempts + 1;
     c->received_ms = postbag__col_i64(s, 11);
     c->arrival = row->arrival;
+    c->traceparent = postbag__col_text(s, 12);
+    c->tracestate = postbag__col_text(s, 13);
+    c->correlation_id = postbag__col_text(s, 14);
+    load_order(s, c);
 }
 
 int postbag__inbox_next(struct inbox_store *s, const char *consumer,
