@@ -12,8 +12,6 @@ import time
 import ackproxy
 import rig
 
-COMMANDS = 3000 if rig.FULL else 300
-KILLS = 120 if rig.FULL else 20
 MOST_COPIES = 4
 FAILED_OF_1000 = 20
 LONGEST_LIFE_S = 0.3
@@ -24,16 +22,15 @@ POINTS = ("accept.stored", "accept.sync", "accept.committed", "handle.begun",
 class Cloud:
     """Sends commands, each one to four times: the copies come anywhere."""
 
-    def __init__(self, case, broker):
-        names = [f"c{i}" for i in range(COMMANDS)
+    def __init__(self, case):
+        names = [f"c{i}" for i in range(case.COMMANDS)
                  for _ in range(case.random.randint(1, MOST_COPIES))]
         case.random.shuffle(names)
         self.copies = collections.Counter(names)
         self.waiting = names
         self.process = case.keep(rig.Process(
             case.folder, "cloud",
-            ["mosquitto_pub", "-V", "mqttv5", "-h", "127.0.0.1", "-p",
-             str(broker.port), "-q", "1", "-t", "gw/cmd", "-l"],
+            case.link.client("mosquitto_pub", "-t", "gw/cmd", "-l"),
             stdin=subprocess.PIPE, text=True))
         case.addCleanup(self.process.popen.stdin.close)
 
@@ -50,9 +47,24 @@ class Cloud:
             raise AssertionError(self.process.err())
 
 
-class Kill(rig.Case):
-    def set_up(self):
-        self.link = self.broker(lines=["max_inflight_messages 20"])
+class Mosquitto(rig.Broker):
+    def client(self, program, *words):
+        return [program, "-h", "127.0.0.1", "-p", str(self.port), "-q", "1",
+                *words]
+
+
+class Commands(rig.Case):
+    COMMANDS = 3000 if rig.FULL else 300
+    KILLS = 120 if rig.FULL else 20
+    LOGIN = ()
+
+    def start_broker(self):
+        return self.keep(Mosquitto(self.folder,
+                                   lines=["max_inflight_messages 20"]))
+
+    def setUp(self):
+        super().setUp()
+        self.link = self.start_broker()
         self.proxy = ackproxy.AckProxy(self.link.port, self.db_path)
         self.addCleanup(self.proxy.close)
         self.lives = 0
@@ -64,7 +76,7 @@ class Kill(rig.Case):
             "client_id=gateway", "run_dir=none", "reconnect_base_ms=10",
             "reconnect_cap_ms=100", "commands=gw/cmd",
             f"seed={self.random.randrange(1 << 32)}",
-            f"fail_commits={FAILED_OF_1000}", *words]))
+            f"fail_commits={FAILED_OF_1000}", *self.LOGIN, *words]))
 
     def live_and_die(self, cloud, per_life):
         """At a point, when it comes there in its time, or at any time."""
@@ -101,15 +113,14 @@ class Kill(rig.Case):
         self.assertEqual(firmware.end(), 0)
         return own
 
-    def test_killed_firmware_has_each_effect_once_and_no_early_puback(self):
-        self.set_up()
+    def kill_and_compare(self):
         firmware = self.firmware("fail_commits=0")
-        self.link.wait_err("Sending SUBACK to gateway-in\n")
+        firmware.wait_err("inbound link: subscribed")
         self.assertEqual(firmware.end(), 0)
-        cloud = Cloud(self, self.link)
-        per_life = max(1, len(cloud.waiting) // KILLS)
+        cloud = Cloud(self)
+        per_life = max(1, len(cloud.waiting) // self.KILLS)
         died = collections.Counter(self.live_and_die(cloud, per_life)
-                                   for _ in range(KILLS))
+                                   for _ in range(self.KILLS))
         cloud.finish()
         own = self.settle(cloud)
         effects = collections.Counter(
@@ -119,14 +130,33 @@ class Kill(rig.Case):
         self.assert_sound(own)
         print(f"  {len(cloud.copies)} commands, {cloud.copies.total()} copies,"
               f" {self.proxy.delivered} deliveries"
-              f" ({self.proxy.again} of them again), {KILLS} kills:",
+              f" ({self.proxy.again} of them again), {self.KILLS} kills:",
               ", ".join(f"{count} at {point}"
                         for point, count in sorted(died.items())),
-              f"; 95 % bound {3 / KILLS:.3f} per kill", flush=True)
+              f"; 95 % bound {3 / self.KILLS:.3f} per kill", flush=True)
+
+
+class Kill(Commands):
+    def test_killed_firmware_has_each_effect_once_and_no_early_puback(self):
+        self.kill_and_compare()
+
+    def test_killed_in_the_fdatasync_of_a_command_has_it_after_a_restart(self):
+        firmware = self.firmware("fail_commits=0", "die_at=accept.sync")
+        firmware.wait_err("inbound link: subscribed")
+        self.publish(self.link, "gw/cmd", '{"id":"c1","source":"cloud"}')
+        self.assertEqual(firmware.popen.wait(rig.WAIT_S), -9)
+        self.assertEqual(self.proxy.acknowledged, {})
+        self.firmware("fail_commits=0")
+        own = self.database()
+        rig.wait_for(lambda: own.rows("SELECT command FROM effect") ==
+                     [("c1",)], "it has its effect")
+        rig.wait_for(lambda: self.proxy.acknowledged,
+                     "and is acknowledged")
+        self.assertEqual(self.proxy.early, [])
+        self.assertGreater(self.proxy.again, 0)
 
     def test_proxy_sees_a_puback_before_the_commit(self):
         """A control: mosquitto_sub acknowledges what it stores nowhere."""
-        self.set_up()
         self.firmware("fail_commits=0").wait_out("ready")
         self.keep(rig.Process(self.folder, "hasty", [
             "mosquitto_sub", "-h", "127.0.0.1", "-p", str(self.proxy.port),
