@@ -453,6 +453,10 @@ typedef enum postbag_outcome (*postbag_handler)(
 /**
  * Subscribe a consumer.  Several consumers may match one message; each has its
  * own row.  Before postbag_start or the first postbag_step.
+ * A command needs SQLite's write lock for a moment, and waits for it for
+ * inbox_accept_ms at most: no command comes in while your transactions are
+ * longer than that and follow each other without a pause.  Figures: Receiving
+ * in src/DESIGN.md.
  * @param consumer  1..64 bytes, part of the identity of a command; copied
  * @param filter    MQTT topic filter, + and # allowed; copied
  * @param ctx       borrowed until postbag_close
