@@ -48,6 +48,9 @@ static struct receiver *open_receiver(struct inbox_world *w)
         .consumers = &w->consumers,
         .accept_ms = WAIT_MS,
         .max_rows = 10 * IDS,
+        .identity = w->identity,
+        .no_identity = w->no_identity,
+        .order = w->order,
     };
     struct postbag_fault why = {0};
     struct receiver *r;
