@@ -474,4 +474,6 @@ void postbag__engine_shut(struct engine *e)
         postbag__witness_step(&e->witness, now_us, e->sender.newest, 1);
     }
     complain(e, now_us, "save the cursor at the end", err);
+    complain(e, now_us, "let plain SQL in at the end",
+        postbag__housekeeper_shut(&e->housekeeper));
 }
