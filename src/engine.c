@@ -33,18 +33,18 @@ static void tell_dead(struct engine *e, int64_t now_us)
 {
     struct sender *s = &e->sender;
 
-    if (s->newly_dead == 0 || now_us < e->dead_us)
+    if ((s->newly_dead == 0 && s->overflowed == 0) || now_us < e->dead_us)
         return;
     if (s->newly_dead == 1)
         postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
             "1 message is dead: %s; see postbag dead ls", s->last_dead);
-    else
+    else if (s->newly_dead != 0)
         postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
             "%lu messages are dead, the last one: %s; see postbag dead ls",
             (unsigned long)s->newly_dead, s->last_dead);
     if (s->overflowed != 0)
         postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
-            "dead messages dropped to make room for them: %lu, see outbox_lost",
+            "dead messages dropped to make room: %lu, see outbox_lost",
             (unsigned long)s->overflowed);
     s->newly_dead = 0;
     s->overflowed = 0;
@@ -397,7 +397,7 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
     at = earlier(at, postbag__housekeeper_deadline(&e->housekeeper));
     at = earlier(at, postbag__live_deadline(&e->live, now_us));
     at = earlier(at, postbag__alarm_deadline(&e->alarm));
-    if (e->sender.newly_dead != 0)
+    if (e->sender.newly_dead != 0 || e->sender.overflowed != 0)
         at = earlier(at, e->dead_us);
     if (e->sender.newly_over != 0)
         at = earlier(at, e->over_us);
@@ -474,4 +474,6 @@ void postbag__engine_shut(struct engine *e)
         postbag__witness_step(&e->witness, now_us, e->sender.newest, 1);
     }
     complain(e, now_us, "save the cursor at the end", err);
+    complain(e, now_us, "let plain SQL in at the end",
+        postbag__housekeeper_shut(&e->housekeeper));
 }

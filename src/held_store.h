@@ -83,7 +83,7 @@ POSTBAG_CHECK int postbag__held_deliver(
 POSTBAG_CHECK int postbag__held_drop(
     struct held_store *h, int64_t seq, const char *reason, int64_t wall_ms);
 
-/* After a row has become dead: drop the oldest dead ones of those that the
+/* Drop the oldest dead ones of those that the
  * cursor has passed, at most 256, until so much is left.  Returns how many, or
  * an error. */
 POSTBAG_CHECK int postbag__held_trim_dead(struct held_store *h,

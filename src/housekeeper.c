@@ -22,7 +22,7 @@ enum {
     ROOM_US = 1000 * 1000, /* the disk gets free without us */
     WAL_IS_LONG = 4,       /* times checkpoint_frames */
     CHECKPOINT_TRIES = 50, /* of microseconds each */
-    LOCK_WAIT_MS = 20      /* when the WAL is far too long */
+    LOCK_WAIT_MS = 20      /* when the WAL is far too long, and at the end */
 };
 
 static char *lock_path(const char *db_path)
@@ -277,6 +277,22 @@ static int guard_room(struct housekeeper *h, int64_t now_us)
         }
     }
     h->room_us = err != POSTBAG_OK || h->room.guard == 1 ? now_us + ROOM_US : 0;
+    return err;
+}
+
+int postbag__housekeeper_shut(struct housekeeper *h)
+{
+    int err;
+
+    if (h->lock == NULL)
+        return POSTBAG_OK;
+    err = postbag__gate_enter(h->shared, GATE_MS);
+    if (err != POSTBAG_OK)
+        return err;
+    h->db->busy_ms = LOCK_WAIT_MS;
+    err = postbag__room_drop_guard(&h->room);
+    h->db->busy_ms = 0;
+    postbag__gate_leave(h->shared);
     return err;
 }
 

@@ -55,6 +55,10 @@ struct housekeeper {
 POSTBAG_CHECK int postbag__housekeeper_open(struct housekeeper *h,
     struct db *db, struct shared *shared, const struct log *log,
     const char *db_path, const struct housekeeper_options *options);
+/* An orderly end: plain SQL that is refused for want of room is let in, since
+ * nobody would see that there is some again.  After an error it waits for the
+ * next one that keeps house. */
+POSTBAG_CHECK int postbag__housekeeper_shut(struct housekeeper *h);
 void postbag__housekeeper_close(struct housekeeper *h);
 
 /* A write of the relay's found no room for the WAL. */

@@ -136,7 +136,9 @@ int postbag__room_guard_is_due(struct room *r, int64_t now_us)
     return is_low(r, r->guard == 1 ? r->min_free_bytes / 8 : 0) != r->guard;
 }
 
-/* db_codes.c knows the text by its beginning. */
+/* Rows with a boot are of postbag_put, which has asked the file system itself:
+ * a trigger that a dead relay left refuses none of them.  db_codes.c knows the
+ * text by its beginning. */
 static int turn(struct db *db, int stands)
 {
     int err = postbag__exec(db, "DROP TRIGGER IF EXISTS " POSTBAG__ROOM_GUARD);
@@ -144,14 +146,14 @@ static int turn(struct db *db, int stands)
     if (err != POSTBAG_OK || !stands)
         return err;
     return postbag__exec(db,
-        "CREATE TRIGGER " POSTBAG__ROOM_GUARD " BEFORE INSERT ON outbox BEGIN"
+        "CREATE TRIGGER " POSTBAG__ROOM_GUARD " BEFORE INSERT ON outbox"
+        " WHEN NEW.boot IS NULL BEGIN"
         " SELECT RAISE(ABORT, 'postbag: outbox is full: no more than"
         " min_free_bytes are free on the file system'); END");
 }
 
-int postbag__room_turn_guard(struct room *r)
+static int set_guard(struct room *r, int stands)
 {
-    int stands = is_low(r, 0);
     int err = postbag__begin(r->db, DB_NORMAL);
 
     if (err != POSTBAG_OK)
@@ -164,6 +166,16 @@ int postbag__room_turn_guard(struct room *r)
     if (err == POSTBAG_OK)
         r->guard = stands;
     return err;
+}
+
+int postbag__room_turn_guard(struct room *r)
+{
+    return set_guard(r, is_low(r, 0));
+}
+
+int postbag__room_drop_guard(struct room *r)
+{
+    return r->guard == 1 ? set_guard(r, 0) : POSTBAG_OK;
 }
 
 /* Rounded down: 1000 if and only if puts are refused. */

@@ -4,7 +4,7 @@
  * and a look at what is free that costs nothing at any rate of puts.
  *
  * A trigger cannot ask the file system.  So while there is no room, a trigger
- * stands that refuses what is put by plain SQL.
+ * stands that refuses what is put by plain SQL; postbag_put looks itself.
  */
 #ifndef POSTBAG_SRC_ROOM_H
 #define POSTBAG_SRC_ROOM_H
@@ -45,6 +45,8 @@ POSTBAG_CHECK int postbag__room_check(struct room *r, int64_t now_us);
 POSTBAG_CHECK int postbag__room_guard_is_due(struct room *r, int64_t now_us);
 /* Then set it up or take it away, in a transaction of its own. */
 POSTBAG_CHECK int postbag__room_turn_guard(struct room *r);
+/* Nobody will look any more: take it away, if it stands. */
+POSTBAG_CHECK int postbag__room_drop_guard(struct room *r);
 
 /* Look now; fill what is of the file system. */
 POSTBAG_CHECK int postbag__room_fill(

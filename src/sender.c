@@ -107,6 +107,7 @@ int postbag__sender_load(struct sender *s)
         err = postbag__ttl_load(s->ttl, &s->seen);
     s->is_seen_unsaved = 0;
     s->unsaved_us = 0;
+    s->may_trim = 1; /* the bound may be lower than it was */
     if (err != POSTBAG_OK)
         return err;
     for (int i = 0; i < POSTBAG__LANES; i++)
@@ -277,6 +278,7 @@ static void note_all_saved(struct sender *s, int wanted_lane, int64_t wanted)
     }
     postbag__trial_saved(&s->trial);
     s->unsaved_us = 0;
+    s->may_trim = 1;
     postbag__sender_plan_sweep(s);
 }
 
@@ -385,7 +387,9 @@ int postbag__sender_save(struct sender *s, int64_t now_us, int force)
     if (postbag__trial_owes(&s->trial) ||
         (s->unsaved_us != 0 && (force || is_due(s, now_us))))
         err = save_all(s, -1, 0);
-    return err == POSTBAG_OK && s->is_idle ? take_back(s) : err;
+    if (err == POSTBAG_OK && s->is_idle)
+        err = take_back(s);
+    return err == POSTBAG_OK ? postbag__sender_trim_dead(s) : err;
 }
 
 /* One range a lane is kept in RAM, so another is begun by a save. */
@@ -466,6 +470,8 @@ int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us)
     int64_t not_before = later(s->retry_us, s->pause_us);
     int64_t at = s->sweep_us;
 
+    if (postbag__sender_must_trim(s))
+        return now_us;
     if (s->unsaved_us != 0)
         at = earlier(
             at, s->unsaved_us + (int64_t)s->options.ack_delay_ms * 1000);

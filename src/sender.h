@@ -84,8 +84,9 @@ struct sender {
     uint32_t newly_dead; /* not told yet */
     char last_dead[160]; /* why the last of them is */
     uint32_t overflowed; /* dead ones dropped for room, not told yet */
-    uint32_t newly_over; /* dropped, their ttl_ms being over; not told yet */
-    uint32_t delivered;  /* since start, for the live state */
+    int may_trim; /* the cursor passed dead ones since they were trimmed */
+    uint32_t newly_over;    /* dropped, their ttl_ms being over; not told yet */
+    uint32_t delivered;     /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
 
     struct chooser chooser;              /* whose turn it is */
@@ -187,6 +188,10 @@ int postbag__sender_may_try_suspect(const struct sender *s, int64_t at_us);
 /* Settle a row of the log by copying it to outbox_held. */
 POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
     struct entry *e, const char *state, const char *error);
+/* Drop what is dead beyond its bound, a piece of it, if some may go by now.
+ * must_trim: there is more. */
+POSTBAG_CHECK int postbag__sender_trim_dead(struct sender *s);
+int postbag__sender_must_trim(const struct sender *s);
 /* A held row is given up; is_mendable: the broker may take it another day. */
 POSTBAG_CHECK int postbag__sender_bury(struct sender *s, const struct row *row,
     const char *error, int is_mendable);

@@ -48,7 +48,7 @@ static int finish(struct sender *s, int err)
     return err == POSTBAG_OK ? postbag__sender_look(s) : err;
 }
 
-/* In the transaction that made a row dead: make room for it. */
+/* In a transaction.  What the saved cursor has not passed stays for now. */
 static int make_room(struct sender *s, int *dropped_out)
 {
     int n = postbag__held_trim_dead(s->held, s->options.dead_max_rows,
@@ -56,6 +56,30 @@ static int make_room(struct sender *s, int *dropped_out)
 
     *dropped_out = n;
     return n < 0 ? n : POSTBAG_OK;
+}
+
+int postbag__sender_must_trim(const struct sender *s)
+{
+    return s->may_trim &&
+           (s->held_stats.dead > s->options.dead_max_rows ||
+               s->held_stats.dead_bytes > s->options.dead_max_bytes);
+}
+
+int postbag__sender_trim_dead(struct sender *s)
+{
+    int dropped = 0;
+    int err;
+
+    if (!postbag__sender_must_trim(s))
+        return POSTBAG_OK;
+    err = postbag__lease_begin(s->lease, DB_NORMAL);
+    if (err == POSTBAG_OK)
+        err = finish(s, make_room(s, &dropped));
+    if (err != POSTBAG_OK)
+        return err;
+    s->overflowed += (uint32_t)dropped;
+    s->may_trim = dropped != 0;
+    return POSTBAG_OK;
 }
 
 static void note_dead(struct sender *s, const char *error, int dropped)

@@ -210,9 +210,6 @@ static const struct verify_rule rules[] = {
              "  ('min_free_bytes'))"
              " WHERE column1 NOT IN (SELECT key FROM outbox_meta"
              "  WHERE value NOT NULL OR key IN ('machine', 'file'))"},
-    {"file", "SELECT NULL, printf('the database is not in WAL mode, but in"
-             " %s', journal_mode) FROM pragma_journal_mode"
-             " WHERE schema = 'main' AND journal_mode <> 'wal'"},
     {"file", "SELECT NULL, quick_check FROM pragma_quick_check"
              " WHERE quick_check <> 'ok'"},
     /* what it says of pages, quick_check has said */

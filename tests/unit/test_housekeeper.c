@@ -144,36 +144,6 @@ static void test_housekeeper_grows_a_file_that_was_cut_again(void **state)
                 sql_get(b->w.t.app, "PRAGMA page_count") * 4096 + AHEAD_BYTES);
 }
 
-static int plain_put(struct bench *b)
-{
-    return sqlite3_exec(b->w.t.app,
-        "INSERT INTO outbox(topic, payload) VALUES ('t', '')", NULL, NULL,
-        NULL);
-}
-
-static void test_housekeeper_plain_sql_is_refused_while_there_is_no_room(
-    void **state)
-{
-    struct bench *b = *state;
-
-    b->r.options.min_free_bytes = 8000;
-    (void)bench_up(b);
-    (void)sql_text(b->w.t.app, "PRAGMA wal_autocheckpoint=0");
-    b->w.sim.room.free_bytes = 8000;
-    relay_idle_ms(&b->r, 200);
-    assert_int_equal(plain_put(b), SQLITE_OK); /* nobody has looked yet */
-    relay_step(&b->r);
-    assert_int_equal(plain_put(b), SQLITE_CONSTRAINT);
-    assert_has(sqlite3_errmsg(b->w.t.app), "min_free_bytes");
-    b->w.sim.room.free_bytes = 9000; /* an eighth more */
-    relay_idle_ms(&b->r, 2000);
-    assert_int_equal(plain_put(b), SQLITE_CONSTRAINT);
-    b->w.sim.room.free_bytes = 9001;
-    relay_idle_ms(&b->r, 2000); /* nothing was put: it is seen all the same */
-    assert_int_equal(plain_put(b), SQLITE_OK);
-    assert_int_equal(b->r.errors, 0);
-}
-
 static void test_housekeeper_looks_for_room_only_when_that_may_matter(
     void **state)
 {
@@ -464,7 +434,6 @@ int main(void)
         BENCH(test_housekeeper_catches_up_after_a_long_reader),
         BENCH(test_housekeeper_grows_the_file_ahead_of_the_wal),
         BENCH(test_housekeeper_grows_a_file_that_was_cut_again),
-        BENCH(test_housekeeper_plain_sql_is_refused_while_there_is_no_room),
         BENCH(test_housekeeper_looks_for_room_only_when_that_may_matter),
         BENCH(test_housekeeper_full_disk_makes_a_short_wal_usable_again),
         BENCH(test_housekeeper_shrinks_a_wal_that_met_a_full_disk),

@@ -228,6 +228,28 @@ static void test_room_guard_that_was_left_goes(void **state)
     assert_int_equal(is_guarded(d), 0);
 }
 
+/* As when the relay was killed, and room came back. */
+static void test_room_guard_that_was_left_refuses_no_put(void **state)
+{
+    struct world *d = *state;
+    struct postbag_writer_config c = {
+        .struct_size = sizeof(c), .db = d->t.app, .port = &d->sim.port};
+    const struct postbag_message m = {.struct_size = sizeof(m), .topic = "t"};
+    struct postbag_writer *w;
+
+    d->sim.room.free_bytes = 0;
+    turn_if_due(d, 1);
+    assert_ok(postbag_writer_open(&w, &c, NULL));
+    assert_ok(postbag_begin(w));
+    assert_int_equal(postbag_put(w, &m, NULL), POSTBAG_EFULL);
+    sim_pass_ms(&d->sim, 100);
+    d->sim.room.free_bytes = 1 << 20;
+    assert_ok(postbag_put(w, &m, NULL));
+    assert_ok(postbag_commit(w));
+    assert_int_equal(is_guarded(d), 1);
+    postbag_writer_close(w);
+}
+
 static void test_room_guard_that_cannot_be_turned_stays_due(void **state)
 {
     struct world *d = *state;
@@ -256,6 +278,7 @@ int main(void)
         TEST_IN(test_room_put_is_refused_and_the_rest_commits),
         TEST_IN(test_room_guard_stands_while_there_is_none),
         TEST_IN(test_room_guard_that_was_left_goes),
+        TEST_IN(test_room_guard_that_was_left_refuses_no_put),
         TEST_IN(test_room_guard_that_cannot_be_turned_stays_due),
     };
 

@@ -312,6 +312,55 @@ static void test_bound_of_the_dead_drops_the_oldest(void **state)
     assert_int_equal(r->errors, 0);
 }
 
+static int64_t dead(struct bench *b)
+{
+    return sql_get(b->w.t.app, "SELECT sum(dead_rows) FROM outbox_cursor");
+}
+
+static int64_t overflowed(struct bench *b)
+{
+    return sql_get(b->w.t.app, "SELECT sum(n) FROM outbox_lost"
+                               " WHERE reason = 'dead_overflow'");
+}
+
+/* None of them may go before the cursor is saved behind it. */
+static void test_bound_of_the_dead_holds_though_no_more_die(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.dead_max_rows = 10;
+    b->r.out->auto_settle = 1;
+    b->r.out->reason = TOO_LARGE;
+    relay_put(&b->r, "t", 100);
+    r = bench_up(b);
+    relay_run_ms(r, 12000);
+    assert_int_equal(dead(b), 10);
+    assert_int_equal(overflowed(b), 90);
+    assert_true(told(r, "dead messages dropped to make room: ") > 0);
+    assert_int_equal(r->errors, 0);
+}
+
+static void test_bound_of_the_dead_may_be_lowered(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.out->auto_settle = 1;
+    b->r.out->reason = TOO_LARGE;
+    relay_put(&b->r, "t", 600);
+    r = bench_up(b);
+    relay_run_ms(r, 5000);
+    assert_int_equal(dead(b), 600);
+    relay_close(r);
+    relay_init(r, &b->w);
+    r->options.dead_max_rows = 10;
+    r = bench_up(b);
+    relay_run_ms(r, 100);
+    assert_int_equal(dead(b), 10);
+    assert_int_equal(overflowed(b), 590);
+}
+
 static void test_bound_holds_after_a_restart(void **state)
 {
     struct bench *b = *state;
@@ -341,6 +390,8 @@ int main(void)
         BENCH(test_bound_never_keeps_the_oldest_row_back_for_ever),
         BENCH(test_bound_full_of_suspects_is_no_dead_end),
         BENCH(test_bound_ends_when_an_operator_discards),
+        BENCH(test_bound_of_the_dead_holds_though_no_more_die),
+        BENCH(test_bound_of_the_dead_may_be_lowered),
         BENCH(test_bound_holds_after_a_restart),
         BENCH(test_bound_of_the_dead_drops_the_oldest),
     };
