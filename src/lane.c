@@ -73,6 +73,19 @@ int postbag__lane_has_older(struct lane *l, uint32_t i)
     return 0;
 }
 
+int postbag__lane_has_follower(struct lane *l, const struct entry *e)
+{
+    for (uint32_t k = l->count; e->key != 0 && k-- > 0;) {
+        const struct entry *later = postbag__lane_at(l, k);
+
+        if (later->seq <= e->seq)
+            break;
+        if (later->key == e->key && later->state != ENTRY_SETTLED)
+            return 1;
+    }
+    return 0;
+}
+
 struct entry *postbag__lane_find(struct lane *l, int64_t seq)
 {
     uint32_t low = 0;

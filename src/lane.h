@@ -77,6 +77,8 @@ struct entry *postbag__lane_push(
 struct entry *postbag__lane_at(struct lane *l, uint32_t i);
 /* Is one of the entries before the i-th of its key, and not settled? */
 int postbag__lane_has_older(struct lane *l, uint32_t i);
+/* Does one that is not settled wait in the ring for this one's key? */
+int postbag__lane_has_follower(struct lane *l, const struct entry *e);
 /* NULL if the row is not in the ring. */
 struct entry *postbag__lane_find(struct lane *l, int64_t seq);
 /* Settle an entry; moves acked over the settled prefix. */

@@ -118,11 +118,26 @@ static int charge(
     return put_off(s, seq, words_of(end)->set_aside, postbag__held_again);
 }
 
+/* Others found no room beside it, or wait for its key.  Who is throttled is in
+ * nobody's way: it is the broker that is slow. */
+static int is_in_the_way(struct sender *s, int64_t seq)
+{
+    if (s->is_in_the_way || s->allowed < postbag__sender_full_window(s))
+        return s->is_in_the_way;
+    for (int i = 0; i < POSTBAG__LANES; i++) {
+        const struct entry *e = postbag__lane_find(&s->lanes[i], seq);
+
+        if (e != NULL)
+            return postbag__lane_has_follower(&s->lanes[i], e);
+    }
+    return 0;
+}
+
 int postbag__sender_judge(struct sender *s, enum suspicion_end end)
 {
     struct suspicion *suspicion = &s->suspicion;
     int64_t seq = suspicion->oldest;
-    struct suspicion_row lone = {.is_in_the_way = s->is_in_the_way};
+    struct suspicion_row lone = {.is_in_the_way = is_in_the_way(s, seq)};
 
     postbag__trial_lost(&s->trial);
     if (suspicion->lost == 1)
@@ -144,18 +159,25 @@ int postbag__sender_judge(struct sender *s, enum suspicion_end end)
     return POSTBAG_OK;
 }
 
+static int do_others_wait(const struct sender *s)
+{
+    for (int i = 0; i < POSTBAG__LANES; i++)
+        if (s->lanes[i].count > 0 || s->lanes[i].scanned < s->newest)
+            return 1;
+    return 0;
+}
+
 /* Others first, since only they can prove the connection: those that wait, and
- * those that may come while it is young.  But at the bound none are sent, and
- * one that ends each connection while it is young must not keep a suspect out
- * for good. */
+ * those that may come while it is young.  But at the bound none are sent, nor
+ * while all that wait are of a key at its own; and one that ends each
+ * connection while it is young must not keep a suspect out for good. */
 int postbag__sender_may_try_suspect(const struct sender *s, int64_t at_us)
 {
-    int64_t age_us = at_us - s->link->up_us;
+    int is_young = at_us - s->link->up_us < YOUNG_US;
 
     if (postbag__suspicion_was_acked(&s->suspicion) || s->bound.is_reached)
         return 1;
-    for (int i = 0; i < POSTBAG__LANES; i++)
-        if (s->lanes[i].count > 0 || s->lanes[i].scanned < s->newest)
-            return 0;
-    return age_us >= YOUNG_US || postbag__suspicion_owes(&s->suspicion);
+    if (do_others_wait(s))
+        return !is_young && s->window.used == 0;
+    return !is_young || postbag__suspicion_owes(&s->suspicion);
 }

@@ -6,9 +6,9 @@
  *   two deaths with rows in flight and no success --> one row at a time, until
  *   as many rows as were in flight are settled; a row alone at three deaths,
  *   or three times the one without a PUBACK while the broker answered others,
- *   or while others found no room beside it --> set aside as suspect; a
- *   suspect that, alone, ends a connection that acknowledged another row -->
- *   dead.  Anything else is the link's fault.
+ *   or while others waited for room beside it or for its key --> set aside as
+ *   suspect; a suspect that, alone, ends a connection that acknowledged another
+ *   row --> dead.  Anything else is the link's fault.
  */
 #ifndef POSTBAG_SRC_SUSPICION_H
 #define POSTBAG_SRC_SUSPICION_H
@@ -62,7 +62,7 @@ void postbag__suspicion_lost(struct suspicion *s, int64_t seq, uint64_t nth);
 /* What is known of a lone row besides. */
 struct suspicion_row {
     int is_suspect;    /* it was set aside before */
-    int is_in_the_way; /* others waited that found no room beside it */
+    int is_in_the_way; /* others waited: for room beside it, or for its key */
 };
 /* All that were lost are told.  They count once: what follows may be an
  * attempt that never comes up. */

@@ -397,7 +397,8 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_requeue(struct postbag_admin *a,
     int64_t *count_out);
 
 /**
- * Give up one message that is held or dead, for good.  It counts as dropped,
+ * Give up one message that is held or dead, for good; also a suspect, which may
+ * never die where no message of another key is sent.  It counts as dropped,
  * outbox_lost names it with the reason "discarded", and those that wait behind
  * it go on in the order of their key.  On disk when it returns.  What is in
  * flight at this moment may still arrive.

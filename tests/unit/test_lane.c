@@ -329,6 +329,22 @@ static void test_lane_does_what_a_plain_array_does(void **state)
     }
 }
 
+static void test_lane_has_follower_asks_for_a_later_one_unsettled(void **state)
+{
+    struct lane *l = *state;
+
+    postbag__lane_restart(l, 0, 0);
+    for (int64_t seq = 1; seq <= 5; seq++)
+        (void)postbag__lane_push(l, seq, 1, seq == 3 || seq == 5 ? 0 : 7);
+    assert_int_equal(
+        postbag__lane_has_follower(l, postbag__lane_find(l, 2)), 1);
+    assert_int_equal(
+        postbag__lane_has_follower(l, postbag__lane_find(l, 3)), 0);
+    settle(l, 4);
+    assert_int_equal(
+        postbag__lane_has_follower(l, postbag__lane_find(l, 2)), 0);
+}
+
 static void test_lane_has_older_asks_for_the_same_key_unsettled(void **state)
 {
     struct lane *l = *state;
@@ -350,6 +366,7 @@ int main(void)
         TEST_IN(test_lane_begins_behind_the_saved_cursor),
         TEST_IN(test_lane_settled_out_of_order_waits_for_its_head),
         TEST_IN(test_lane_empty_moves_over_rows_that_are_not_its_own),
+        TEST_IN(test_lane_has_follower_asks_for_a_later_one_unsettled),
         TEST_IN(test_lane_has_older_asks_for_the_same_key_unsettled),
         TEST_IN(test_lane_scan_never_goes_back),
         TEST_IN(test_lane_gain_counts_each_outcome),

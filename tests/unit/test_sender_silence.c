@@ -7,18 +7,6 @@
 
 #include "poison.h"
 
-/* A broker that answers all but the topics that begin with "bad", so many
- * tenths of a second. */
-static void pass_over(struct relay *r, int tenths)
-{
-    for (int i = 0; i < tenths; i++) {
-        relay_run_ms(r, 100);
-        for (size_t k = 0; k < r->out->count; k++)
-            if (!r->out->sent[k].is_settled && !is_of(&r->out->sent[k], "bad"))
-                fake_settle(r->out, k, 0);
-    }
-}
-
 static int64_t delivered(struct bench *b)
 {
     return sql_get(b->w.t.app, "SELECT sum(delivered) FROM outbox_cursor");
