@@ -14,6 +14,7 @@ import verdict  # noqa: E402
 import wire  # noqa: E402
 
 IDS = [str(uuid.UUID(int=n)) for n in range(5)]
+REPLY = f"x'{uuid.UUID(IDS[4]).hex}'"  # its id, in SQL
 
 
 def heard(name, key, version, topic="gw/host/evt/load", number=None):
@@ -34,10 +35,11 @@ class VerdictTest(unittest.TestCase):
         kinds = ["reading", "reading", "reading", "alarm", "reply"]
         self.change("CREATE TABLE ledger(id, kind, put_us)",
                     "CREATE TABLE sensor(version, alarms)",
-                    "CREATE TABLE outbox(seq)", "CREATE TABLE effect(command)",
+                    "CREATE TABLE outbox(seq, id)",
+                    "CREATE TABLE effect(command)",
                     "CREATE TABLE inbox(seen)",
                     "INSERT INTO sensor VALUES (3, 1)",
-                    "INSERT INTO outbox VALUES (5)",
+                    f"INSERT INTO outbox VALUES (5, {REPLY})",
                     "INSERT INTO effect VALUES ('c')",
                     "INSERT INTO inbox VALUES (2)",
                     *(f"INSERT INTO ledger VALUES (x'{uuid.UUID(i).hex}',"
@@ -80,7 +82,13 @@ class VerdictTest(unittest.TestCase):
         self.assertFalse(self.is_good())
 
     def test_verdict_message_not_in_ledger_fails(self):
-        self.change("INSERT INTO outbox VALUES (6)")
+        self.change("INSERT INTO outbox VALUES (6, x'09')")
+        self.assertFalse(self.is_good())
+
+    def test_verdict_reply_put_again_is_good_once_per_copy(self):
+        self.change(f"INSERT INTO outbox VALUES (6, {REPLY})")
+        self.assertTrue(self.is_good())
+        self.change(f"INSERT INTO outbox VALUES (7, {REPLY})")
         self.assertFalse(self.is_good())
 
     def test_verdict_doubled_effect_fails(self):
