@@ -9,6 +9,10 @@
 
 /* Which rows are unfinished; literally the condition of index inbox_due. */
 #define UNFINISHED "state IN ('due', 'deferred')"
+/* What load() reads. */
+#define COLUMNS \
+    "arrival, attempts, source, id, topic, payload, content_type," \
+    " key, response_topic, correlation_data, headers, received_ms"
 
 static const char *const sql[INBOX_STATEMENTS] = {
     /* No row comes back when the id is there with other content. */
@@ -22,8 +26,7 @@ static const char *const sql[INBOX_STATEMENTS] = {
         " WHERE content_hash IS excluded.content_hash RETURNING seen",
     [INBOX_COUNT] = "SELECT count(*) FROM (SELECT 1 FROM main.inbox LIMIT ?1)",
     [INBOX_NEXT] =
-        "SELECT arrival, attempts, source, id, topic, payload, content_type,"
-        " key, response_topic, correlation_data, headers, received_ms"
+        "SELECT " COLUMNS
         " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
         " AND state = 'due'"
         " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)"
@@ -31,19 +34,21 @@ static const char *const sql[INBOX_STATEMENTS] = {
         "  WHERE e.consumer = ?1 AND e." UNFINISHED
         "  AND e.arrival < i.arrival AND e.key = i.key))"
         " ORDER BY arrival LIMIT 1",
+    [INBOX_AGAIN] = "SELECT " COLUMNS " FROM main.inbox WHERE arrival = ?1"
+                    " AND state = 'due' AND attempts = ?2",
     [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
                        " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",
     /* The payload goes: its pages are freed instead of being written once
        more.  Identity and content hash stay, to know a duplicate by. */
     [INBOX_DONE] = "UPDATE main.inbox SET state = 'done', processed_ms = ?2,"
-                   " attempts = attempts + 1, error = NULL, due_boot = NULL,"
+                   " attempts = attempts + ?3, error = NULL, due_boot = NULL,"
                    " due_ms = NULL, payload = NULL, correlation_data = NULL,"
                    " headers = NULL WHERE arrival = ?1 AND state = 'due'",
     [INBOX_RETRY] =
         "UPDATE main.inbox SET attempts = attempts + ?5, due_boot = ?2,"
         " due_ms = ?3, error = ?4 WHERE arrival = ?1 AND state = 'due'",
     [INBOX_DEAD] = "UPDATE main.inbox SET state = 'dead', processed_ms = ?2,"
-                   " attempts = attempts + 1, due_boot = NULL, due_ms = NULL,"
+                   " attempts = attempts + ?4, due_boot = NULL, due_ms = NULL,"
                    " error = ?3 WHERE arrival = ?1 AND state = 'due'",
 };
 
@@ -187,6 +192,41 @@ int postbag__inbox_next(struct inbox_store *s, const char *consumer,
 void postbag__inbox_release(struct inbox_store *s)
 {
     postbag__reset(&s->stmts[INBOX_NEXT]);
+    postbag__reset(&s->stmts[INBOX_AGAIN]);
+}
+
+int postbag__inbox_try(struct inbox_store *s, struct inbox_row *row,
+    const struct inbox_now *now, int64_t delay_ms, const char *error)
+{
+    int err = postbag__inbox_retry(s, row->arrival, now, delay_ms, 1, error);
+
+    if (err == POSTBAG_OK) {
+        postbag__inbox_release(s);
+        row->is_tried = 1;
+    }
+    return err;
+}
+
+int postbag__inbox_again(
+    struct inbox_store *s, struct inbox_row *row, int *found)
+{
+    struct stmt *again;
+    int err = use(s, INBOX_AGAIN, &again);
+
+    *found = 0;
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(again, 1, row->arrival);
+    postbag__bind_i64(again, 2, row->attempts + 1);
+    err = postbag__row(again);
+    if (err != 1)
+        return err;
+    *found = 1;
+    load(again, row->command.consumer, row);
+    row->attempts--;
+    row->command.attempt--;
+    row->is_tried = 1;
+    return POSTBAG_OK;
 }
 
 int postbag__inbox_earliest(struct inbox_store *s, const char *consumer,
@@ -221,8 +261,8 @@ static int change_one(struct inbox_store *s, struct stmt *change)
     return err;
 }
 
-int postbag__inbox_done(
-    struct inbox_store *s, int64_t arrival, const struct inbox_now *now)
+int postbag__inbox_done(struct inbox_store *s, int64_t arrival,
+    const struct inbox_now *now, int charge)
 {
     struct stmt *done;
     int err = use(s, INBOX_DONE, &done);
@@ -231,6 +271,7 @@ int postbag__inbox_done(
         return err;
     postbag__bind_i64(done, 1, arrival);
     postbag__bind_i64(done, 2, now->wall_ms);
+    postbag__bind_i64(done, 3, charge);
     return change_one(s, done);
 }
 
@@ -252,7 +293,7 @@ int postbag__inbox_retry(struct inbox_store *s, int64_t arrival,
 }
 
 int postbag__inbox_dead(struct inbox_store *s, int64_t arrival,
-    const struct inbox_now *now, const char *error)
+    const struct inbox_now *now, int charge, const char *error)
 {
     struct stmt *dead;
     int err = use(s, INBOX_DEAD, &dead);
@@ -262,5 +303,6 @@ int postbag__inbox_dead(struct inbox_store *s, int64_t arrival,
     postbag__bind_i64(dead, 1, arrival);
     postbag__bind_i64(dead, 2, now->wall_ms);
     postbag__bind_text(dead, 3, error);
+    postbag__bind_i64(dead, 4, charge);
     return change_one(s, dead);
 }

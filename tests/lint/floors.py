@@ -21,6 +21,7 @@ SAME_FLOOR = {
     "dest_store": ["schema", "profile_store"],
     "detach": ["lease"],
     "handling": ["writer"],
+    "handling_trial": ["handling"],
     "held_store": ["late_store", "lost_store"],
     "schema": ["schema_held", "coalesce_store", "ttl_store",
                "lost_store"],

@@ -17,6 +17,7 @@
  *   deadly=T    crash when a message of topic T is handed to the transport
  *   commands=F  subscribe to the filter F; a command adds a row to table
  *               effect, and is answered if it names a response topic
+ *   poison=ID   crash in the handler of the command with this id
  *
  * It says on standard output "ready", "thread TID" (the one that commits),
  * "committed N" after each commit and "worked" after the last; the log goes
@@ -42,7 +43,7 @@ struct gateway {
     struct postbag_paho_config paho;
     struct {
         uint32_t work, gap_us, no_put, tolerate;
-        const char *sync, *commands, *deadly;
+        const char *sync, *commands, *deadly, *poison;
     } own;
     struct postbag *postbag;
     sqlite3 *db;
@@ -64,6 +65,7 @@ static const struct word_option own_words[] = {
     OWN(sync, 1),
     OWN(commands, 1),
     OWN(deadly, 1),
+    OWN(poison, 1),
     {NULL, 0, 0},
 };
 
@@ -116,14 +118,25 @@ static void add_effect(sqlite3 *db, const struct postbag_command *cmd)
     sqlite3_finalize(s);
 }
 
+/* A true one: the worker's thread has blocked what raise() would send. */
+static void crash(void)
+{
+    char *volatile nowhere = NULL;
+
+    *nowhere = 'x';
+}
+
 static enum postbag_outcome handle(
     void *ctx, const struct postbag_command *cmd, struct postbag_writer *w)
 {
+    const char *poison = ((struct gateway *)ctx)->own.poison;
     struct postbag_message m = {.struct_size = sizeof(m), .is_text = 1};
     int err = POSTBAG_OK;
 
-    (void)ctx;
     add_effect(postbag_writer_db(w), cmd);
+    if (poison != NULL && strlen(poison) == cmd->id_len &&
+        memcmp(poison, cmd->id, cmd->id_len) == 0)
+        crash();
     m.payload = cmd->id;
     m.payload_len = cmd->id_len;
     if (cmd->response_topic != NULL)
@@ -180,8 +193,7 @@ static void open_engine(struct gateway *g)
     if (postbag_open(&g->postbag, &g->engine, &why) != POSTBAG_OK)
         die("open: %s", why.text);
     if (g->own.commands != NULL &&
-        postbag_on(g->postbag, "app", g->own.commands, handle, NULL) !=
-            POSTBAG_OK)
+        postbag_on(g->postbag, "app", g->own.commands, handle, g) != POSTBAG_OK)
         die("commands=%s", g->own.commands);
 }
 

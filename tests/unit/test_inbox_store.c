@@ -216,7 +216,7 @@ static void test_inbox_store_done_forgets_payload_not_identity(void **state)
     struct inbox_arrival a = arrival(w, "1");
 
     assert_int_equal(put(w, &a), INBOX_NEW);
-    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now), POSTBAG_OK);
+    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now, 1), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 0);
     assert_int_equal(
         temp_db_get(&w->t,
@@ -233,10 +233,11 @@ static void test_inbox_store_outcome_of_finished_row_is_refused(void **state)
     struct world *w = *state;
 
     put_keyed(w, "1", NULL);
-    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now), POSTBAG_OK);
-    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now), POSTBAG_ENOTFOUND);
+    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now, 1), POSTBAG_OK);
     assert_int_equal(
-        postbag__inbox_dead(&w->s, 1, &w->now, "e"), POSTBAG_ENOTFOUND);
+        postbag__inbox_done(&w->s, 1, &w->now, 1), POSTBAG_ENOTFOUND);
+    assert_int_equal(
+        postbag__inbox_dead(&w->s, 1, &w->now, 1, "e"), POSTBAG_ENOTFOUND);
     assert_int_equal(
         postbag__inbox_retry(&w->s, 1, &w->now, 1, 1, "e"), POSTBAG_ENOTFOUND);
     assert_int_equal(
@@ -293,11 +294,12 @@ static void test_inbox_store_key_waits_for_its_elder_only(void **state)
     assert_int_equal(
         postbag__inbox_retry(&w->s, 1, &w->now, 700, 1, "why"), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 3);
-    assert_int_equal(postbag__inbox_done(&w->s, 3, &w->now), POSTBAG_OK);
+    assert_int_equal(postbag__inbox_done(&w->s, 3, &w->now, 1), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 4);
-    assert_int_equal(postbag__inbox_done(&w->s, 4, &w->now), POSTBAG_OK);
+    assert_int_equal(postbag__inbox_done(&w->s, 4, &w->now, 1), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 0);
-    assert_int_equal(postbag__inbox_dead(&w->s, 1, &w->now, "why"), POSTBAG_OK);
+    assert_int_equal(
+        postbag__inbox_dead(&w->s, 1, &w->now, 1, "why"), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 2);
 }
 
