@@ -15,6 +15,7 @@ BASE = ["mem", "error", "utf8", "row", "drop_sql"]
 SAME_FLOOR = {
     "admin_care": ["admin"],
     "admin_dest": ["admin"],
+    "admin_inbox": ["admin"],
     "chooser": ["lane"],
     "prepare": ["admin"],
     "db_codes": ["db"],
