@@ -7,7 +7,8 @@
 
 #include "error.h"
 
-/* Which rows are unfinished; literally the condition of index inbox_due. */
+/* Which rows are unfinished; literally the condition of the indexes
+ * inbox_due and inbox_order. */
 #define UNFINISHED "state IN ('due', 'deferred')"
 /* What load() reads. */
 #define COLUMNS \

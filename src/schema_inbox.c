@@ -18,6 +18,9 @@ static const char *const inbox_tables[] = {
     " UNIQUE(consumer, source, id)) STRICT",
     "CREATE INDEX inbox_due ON inbox(consumer, arrival)"
     " WHERE state IN ('due', 'deferred')",
+    /* is there an older one of the key? */
+    "CREATE INDEX inbox_order ON inbox(consumer, key, arrival)"
+    " WHERE state IN ('due', 'deferred') AND key IS NOT NULL",
     "CREATE TABLE inbox_key("
     " consumer TEXT NOT NULL, key TEXT NOT NULL,"
     " last_version INTEGER NOT NULL,"

@@ -2,6 +2,7 @@
 /* The SQL of inbox rows, each statement against rows in the file. */
 #include "temp_db.h"
 
+#include <sqlite3.h>
 #include <string.h>
 
 #include "inbox_store.h"
@@ -315,6 +316,34 @@ static void test_inbox_store_key_of_other_consumer_does_not_hold(void **state)
     assert_int_equal(next(w, "d"), 2);
 }
 
+/* Work of the statement for the next row: steps of SQLite's machine. */
+static int64_t steps_of_next(struct world *w, int64_t expected)
+{
+    sqlite3_stmt *next_row;
+
+    assert_int_equal(next(w, "c"), expected);
+    next_row = w->s.stmts[INBOX_NEXT].handle;
+    return sqlite3_stmt_status(next_row, SQLITE_STMTSTATUS_VM_STEP, 1);
+}
+
+/* A retrying row of each key and one behind it: one look at each, no more. */
+static void test_inbox_store_next_behind_many_retries_is_found_soon(
+    void **state)
+{
+    struct world *w = *state;
+    enum { KEYS = 1000 };
+
+    temp_db_run(&w->t,
+        "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL"
+        " SELECT i + 1 FROM n WHERE i < 2000)"
+        " INSERT INTO inbox(consumer, id, key, due_boot, due_ms, payload,"
+        "  received_ms) SELECT 'c', i, 'k' || (i % 1000),"
+        "  iif(i <= 1000, x'01000000000000000000000000000000', NULL),"
+        "  iif(i <= 1000, 9000, NULL), '', 1 FROM n");
+    put_keyed(w, "last", "free");
+    assert_int_equal(steps_of_next(w, 2 * KEYS + 1) < 2 * KEYS * 50, 1);
+}
+
 static void test_inbox_store_born_dead_is_not_due(void **state)
 {
     struct world *w = *state;
@@ -360,6 +389,7 @@ int main(void)
         TEST(test_inbox_store_retry_of_other_boot_is_due),
         TEST(test_inbox_store_key_waits_for_its_elder_only),
         TEST(test_inbox_store_key_of_other_consumer_does_not_hold),
+        TEST(test_inbox_store_next_behind_many_retries_is_found_soon),
         TEST(test_inbox_store_born_dead_is_not_due),
         TEST(test_inbox_store_count_stops_at_most),
     };
