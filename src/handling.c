@@ -290,7 +290,7 @@ static int take_next(struct handling *h, const struct consumer *who,
     int err = postbag__inbox_next(&h->inbox, who->name, &at, &row, &found);
 
     objection = err == POSTBAG_OK && found
-                    ? postbag__handling_objection(h, &row)
+                    ? postbag__handling_objection(h, &row, &at)
                     : NULL;
     if (objection != NULL) {
         *did_out = 1;

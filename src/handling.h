@@ -54,7 +54,7 @@ struct inbox_now postbag__handling_now(const struct handling *h);
 uint32_t postbag__handling_backoff_ms(
     const struct handling *h, int64_t failures, uint32_t base, uint32_t cap);
 
-/* ---- handling_trial.c: does the handler end the process? ---- */
+/* ---- handling_trial.c: before the handler ---- */
 
 /*
  * In the transaction in which *row was chosen.  If the row may be what ended
@@ -67,7 +67,7 @@ POSTBAG_CHECK int postbag__handling_charge(
  * transaction is open. */
 POSTBAG_CHECK int postbag__handling_forgive(struct handling *h);
 /* Why this row is given up before its handler is called; NULL: it is not. */
-const char *postbag__handling_objection(
-    const struct handling *h, const struct inbox_row *row);
+const char *postbag__handling_objection(const struct handling *h,
+    const struct inbox_row *row, const struct inbox_now *at);
 
 #endif

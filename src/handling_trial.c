@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Floor 3.  Does a handler end the process?
+ * Floor 3.  Before the handler: is the command still valid, and may the
+ * handler end the process?
  *
  * Who is dead cannot record that it died, so the attempt is charged before the
  * handler is called, in a commit of its own that reads like a failed try: a
@@ -15,6 +16,8 @@
  * comes back and is gone, so in the end the row is charged.  A process that
  * lives pays one commit for each consumer.
  */
+#include <string.h>
+
 #include "error.h"
 #include "handling.h"
 
@@ -74,10 +77,21 @@ int postbag__handling_forgive(struct handling *h)
     return err;
 }
 
-const char *postbag__handling_objection(
-    const struct handling *h, const struct inbox_row *row)
+static int is_expired(const struct inbox_row *row, const struct inbox_now *at)
+{
+    struct moment now = {.wall_ms = at->wall_ms, .mono_ms = at->mono_ms};
+
+    memcpy(now.boot, at->boot, sizeof(now.boot));
+    return row->expires_ms > 0 &&
+           postbag__moment_age_ms(&row->came, &now) >= row->expires_ms;
+}
+
+const char *postbag__handling_objection(const struct handling *h,
+    const struct inbox_row *row, const struct inbox_now *at)
 {
     if (row->attempts >= (int64_t)h->max_attempts)
         return DIED ", and it was the last attempt";
+    if (is_expired(row, at))
+        return "expired: it was valid for a shorter time than it waited";
     return NULL;
 }

@@ -13,7 +13,8 @@
 /* What load() reads. */
 #define COLUMNS \
     "arrival, attempts, source, id, topic, payload, content_type," \
-    " key, response_topic, correlation_data, headers, received_ms"
+    " key, response_topic, correlation_data, headers, received_ms," \
+    " expires_ms, boot, mono_ms"
 
 static const char *const sql[INBOX_STATEMENTS] = {
     /* No row comes back when the id is there with other content. */
@@ -21,8 +22,9 @@ static const char *const sql[INBOX_STATEMENTS] = {
         "INSERT INTO main.inbox(consumer, source, id, content_hash, state,"
         " error, topic, payload, content_type, key, key_version,"
         " response_topic, correlation_data, headers, received_ms, boot,"
-        " mono_ms) VALUES (?1, ?2, ?3, ?4, iif(?5 IS NULL, 'due', 'dead'), ?5,"
-        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+        " mono_ms, expires_ms) VALUES (?1, ?2, ?3, ?4,"
+        " iif(?5 IS NULL, 'due', 'dead'), ?5,"
+        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
         " ON CONFLICT(consumer, source, id) DO UPDATE SET seen = seen + 1"
         " WHERE content_hash IS excluded.content_hash RETURNING seen",
     [INBOX_COUNT] = "SELECT count(*) FROM (SELECT 1 FROM main.inbox LIMIT ?1)",
@@ -108,6 +110,10 @@ static void bind_arrival(struct stmt *s, const struct inbox_arrival *a)
     postbag__bind_i64(s, 14, a->now.wall_ms);
     postbag__bind_blob(s, 15, a->now.boot, 16);
     postbag__bind_i64(s, 16, a->now.mono_ms);
+    if (a->expires_ms > 0)
+        postbag__bind_i64(s, 17, a->expires_ms);
+    else
+        postbag__bind_null(s, 17);
 }
 
 int postbag__inbox_accept(struct inbox_store *s, const struct inbox_arrival *a,
@@ -147,6 +153,19 @@ int postbag__inbox_count(struct inbox_store *s, int64_t most, int64_t *out)
 
 /* ---- work -------------------------------------------------------------- */
 
+static void load_age(struct stmt *s, struct inbox_row *row)
+{
+    size_t len;
+    const void *boot = postbag__col_bytes(s, 13, &len);
+
+    row->expires_ms = postbag__col_i64(s, 12);
+    row->came.wall_ms = postbag__col_i64(s, 11);
+    if (len != sizeof(row->came.boot))
+        return;
+    memcpy(row->came.boot, boot, len);
+    row->came.mono_ms = postbag__col_i64(s, 14);
+}
+
 static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
 {
     struct postbag_command *c = &row->command;
@@ -168,6 +187,7 @@ static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
     c->attempt = (unsigned)row->attempts + 1;
     c->received_ms = postbag__col_i64(s, 11);
     c->arrival = row->arrival;
+    load_age(s, row);
 }
 
 int postbag__inbox_next(struct inbox_store *s, const char *consumer,

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "db.h"
+#include "moment.h"
 
 enum inbox_statement {
     INBOX_INSERT,
@@ -63,6 +64,7 @@ struct inbox_arrival {
     const void *correlation;
     size_t correlation_len;
     const char *headers;
+    int64_t expires_ms; /* how long it is valid from now on; 0: for ever */
     struct inbox_now now;
 };
 
@@ -73,6 +75,8 @@ struct inbox_row {
     int64_t arrival;
     int64_t attempts; /* so far */
     int is_tried;     /* and this one is charged ahead, by postbag__inbox_try */
+    int64_t expires_ms; /* how long it was valid when it came; 0: for ever */
+    struct moment came;
     struct postbag_command command;
 };
 

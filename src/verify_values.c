@@ -135,6 +135,7 @@ static const struct never inbox[] = {
         "payload NOT NULL AND (state = 'done' OR " NO_BYTES("payload") ")"},
     {"correlation_data", "correlation_data NOT NULL AND state = 'done'"},
     {"headers", "headers NOT NULL AND state = 'done'"},
+    {"expires_ms", "expires_ms < 1"},
     {"result",
         "result NOT NULL AND (state <> 'done' OR " NO_BYTES("result") ")"},
     {"reply", "reply NOT NULL AND (result IS NULL OR NOT json_valid(reply))"},

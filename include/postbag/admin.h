@@ -139,6 +139,7 @@ struct postbag_database {
     int64_t inbox_done;
     int64_t inbox_dead;
     int64_t inbox_claimed; /* requests that were claimed and not finished */
+    int64_t inbox_expired; /* of the dead ones: too old for their handler */
     /* What the limits are measured against: what waits for the slowest
        destination, and which that is, by rows and by bytes. */
     int64_t waiting_rows;
@@ -426,7 +427,8 @@ struct postbag_inbox_choice {
  * Have dead commands handled again: same id, same place in the order of their
  * key, attempts start at 0, due at once.  On disk when it returns; a worker
  * sees it within 5 s.  Commands of the key that were handled meanwhile are not
- * called back.  One that waits for another try is due at once, too, if it is
+ * called back, and one that has expired is dead again when its turn comes.  One
+ * that waits for another try is due at once, too, if it is
  * named by arrival or id; it keeps its attempts.  Those that were stored
  * without their payload, since it was too large, stay dead.
  * @param which      NULL: all that are dead

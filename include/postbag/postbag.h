@@ -420,7 +420,9 @@ enum postbag_outcome {
  * transaction is open on it: what you write through postbag_writer_db(w) and
  * what you postbag_put commits together with the mark that the command is
  * done, or not at all.  BEGIN, COMMIT, ROLLBACK, SAVEPOINT and ATTACH are
- * denied there.  All of *cmd is valid until you return.  A run that the process
+ * denied there.  A command whose MQTT 5 Message Expiry Interval is over by the
+ * clocks that can be trusted is not given to you, but kept among the dead.
+ * All of *cmd is valid until you return.  A run that the process
  * does not outlive is undone, and is an attempt like one that ended with
  * POSTBAG_RETRY, but for one that the storage cut off: a command that crashes
  * its handler is dead after max_attempts, and others go on before its next try.

@@ -293,12 +293,15 @@ class Status(CliTest):
 
     def test_status_storage_and_inbox(self):
         self.init()
-        self.sql("INSERT INTO inbox(consumer, id, state, received_ms)"
-                 " VALUES ('c', 'a', 'dead', 1), ('c', 'b', 'due', 1)")
+        self.sql("INSERT INTO inbox(consumer, id, state, received_ms, error)"
+                 " VALUES ('c', 'a', 'dead', 1, 'expired: too late'),"
+                 " ('c', 'c', 'dead', 1, 'rejected'),"
+                 " ('c', 'b', 'due', 1, NULL)")
         report = self.json("status", self.db)
         self.assertEqual(report["inbox"],
-                         {"due": 1, "deferred": 0, "done": 0, "dead": 1,
-                          "claimed": 0})
+                         {"due": 1, "deferred": 0, "done": 0, "dead": 2,
+                          "expired": 1, "claimed": 0})
+        self.assertIn("2 dead (1 expired)", self.ok("status", self.db))
         database = report["database"]
         self.assertEqual(database["path"], self.db)
         self.assertEqual(database["page_bytes"], 4096)
