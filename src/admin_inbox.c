@@ -60,12 +60,13 @@ int postbag_admin_inbox_discard(struct postbag_admin *a,
     const struct postbag_inbox_choice *which, int64_t *count_out)
 {
     struct postbag_inbox_choice w;
+    struct moment now;
     int64_t count = 0;
     int err = begin(a, which, &w);
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__inbox_discard(
-        &a->db, &w, a->port->wall_ms(a->port->ctx), &count);
+    now = postbag__moment_now(a->port, a->boot);
+    err = postbag__inbox_discard(&a->db, &w, &now, &count);
     return end(a, &w, err, count, count_out);
 }

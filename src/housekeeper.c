@@ -348,7 +348,7 @@ static int purge_if_due(struct housekeeper *h, int64_t now_us)
 static int sweep_inbox(struct housekeeper *h, int64_t now_us)
 {
     const struct postbag_port *port = h->shared->port;
-    struct inbox_purge p = {.wall_ms = port->wall_ms(port->ctx),
+    struct inbox_purge p = {.now = postbag__moment_now(port, h->boot),
         .keep_ms = (int64_t)h->options.inbox_keep_s * 1000,
         .rows = INBOX_ROWS};
     int64_t deleted = 0;

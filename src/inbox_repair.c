@@ -54,18 +54,21 @@ int postbag__inbox_requeue(
 }
 
 int postbag__inbox_discard(struct db *db,
-    const struct postbag_inbox_choice *which, int64_t wall_ms,
+    const struct postbag_inbox_choice *which, const struct moment *now,
     int64_t *count_out)
 {
     struct stmt s;
     int err = postbag__prepare(db, &s,
         "UPDATE main.inbox SET state = 'done', error = 'discarded',"
-        " processed_ms = ?5, due_boot = NULL, due_ms = NULL, payload = NULL,"
+        " processed_ms = ?5, boot = ?6, mono_ms = ?7, due_boot = NULL, due_ms "
+        "= NULL, payload = NULL,"
         " correlation_data = NULL, headers = NULL" CHOSEN("state <> 'done'"));
 
     if (err != POSTBAG_OK)
         return err;
     bind(&s, which);
-    postbag__bind_i64(&s, 5, wall_ms);
+    postbag__bind_i64(&s, 5, now->wall_ms);
+    postbag__bind_blob(&s, 6, now->boot, sizeof(now->boot));
+    postbag__bind_i64(&s, 7, now->mono_ms);
     return run(db, &s, count_out);
 }

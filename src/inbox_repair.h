@@ -7,6 +7,7 @@
 #define POSTBAG_SRC_INBOX_REPAIR_H
 
 #include "db.h"
+#include "moment.h"
 #include "postbag/admin.h"
 
 /* Both: count_out tells how many; none is no error. */
@@ -14,7 +15,7 @@
 POSTBAG_CHECK int postbag__inbox_requeue(struct db *db,
     const struct postbag_inbox_choice *which, int64_t *count_out);
 POSTBAG_CHECK int postbag__inbox_discard(struct db *db,
-    const struct postbag_inbox_choice *which, int64_t wall_ms,
+    const struct postbag_inbox_choice *which, const struct moment *now,
     int64_t *count_out);
 
 #endif

@@ -44,6 +44,7 @@ static const char *const sql[INBOX_STATEMENTS] = {
     /* The payload goes: its pages are freed instead of being written once
        more.  Identity and content hash stay, to know a duplicate by. */
     [INBOX_DONE] = "UPDATE main.inbox SET state = 'done', processed_ms = ?2,"
+                   " boot = ?4, mono_ms = ?5,"
                    " attempts = attempts + ?3, error = NULL, due_boot = NULL,"
                    " due_ms = NULL, payload = NULL, correlation_data = NULL,"
                    " headers = NULL WHERE arrival = ?1 AND state = 'due'",
@@ -293,6 +294,8 @@ int postbag__inbox_done(struct inbox_store *s, int64_t arrival,
     postbag__bind_i64(done, 1, arrival);
     postbag__bind_i64(done, 2, now->wall_ms);
     postbag__bind_i64(done, 3, charge);
+    postbag__bind_blob(done, 4, now->boot, 16);
+    postbag__bind_i64(done, 5, now->mono_ms);
     return change_one(s, done);
 }
 

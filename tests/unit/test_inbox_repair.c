@@ -8,11 +8,12 @@
 static int64_t repair(struct inbox_world *w,
     const struct postbag_inbox_choice *which, int discard)
 {
+    const struct moment now = {.wall_ms = 7, .mono_ms = 8, .boot = {9}};
     int64_t count = -1;
 
     assert_int_equal(postbag__begin(&w->t.db, DB_FULL), POSTBAG_OK);
     assert_int_equal(discard
-                         ? postbag__inbox_discard(&w->t.db, which, 7, &count)
+                         ? postbag__inbox_discard(&w->t.db, which, &now, &count)
                          : postbag__inbox_requeue(&w->t.db, which, &count),
         POSTBAG_OK);
     assert_int_equal(postbag__commit(&w->t.db), POSTBAG_OK);
@@ -134,7 +135,8 @@ static void test_inbox_repair_discarded_is_still_a_duplicate(void **state)
     assert_int_equal(
         temp_db_get(&w->t, "SELECT count(*) FROM inbox WHERE state = 'done'"
                            " AND error = 'discarded' AND payload IS NULL"
-                           " AND headers IS NULL AND processed_ms = 7"),
+                           " AND headers IS NULL AND processed_ms = 7"
+                           " AND mono_ms = 8 AND substr(boot, 1, 1) = x'09'"),
         2);
     world_deliver(w, "1", "k");
     run_all(w);
