@@ -19,6 +19,7 @@ struct inbox_sweep {
 struct inbox_purge {
     struct moment now;
     int64_t keep_ms;
+    int64_t dead_max_rows;
     int64_t rows; /* look at so many at most */
 };
 

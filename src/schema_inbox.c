@@ -21,6 +21,7 @@ static const char *const inbox_tables[] = {
     /* is there an older one of the key? */
     "CREATE INDEX inbox_order ON inbox(consumer, key, arrival)"
     " WHERE state IN ('due', 'deferred') AND key IS NOT NULL",
+    "CREATE INDEX inbox_dead ON inbox(arrival) WHERE state = 'dead'",
     "CREATE TABLE inbox_key("
     " consumer TEXT NOT NULL, key TEXT NOT NULL,"
     " last_version INTEGER NOT NULL,"

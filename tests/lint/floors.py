@@ -24,6 +24,7 @@ SAME_FLOOR = {
     "handling": ["writer"],
     "handling_trial": ["handling"],
     "held_store": ["late_store", "lost_store"],
+    "inbox_cap": ["inbox_purge"],
     "schema": ["schema_held", "coalesce_store", "ttl_store",
                "lost_store"],
     "list_store": ["schema"],

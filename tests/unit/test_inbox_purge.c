@@ -46,7 +46,7 @@ static void put(struct world *w, int n, const char *rows_state, int64_t at)
 /* Sweep to the end, at what the clocks say; returns how many rows went. */
 static int64_t purge_at(struct world *w, struct moment now, int64_t rows)
 {
-    const struct inbox_purge p = {.now = now, .keep_ms = HOUR, rows};
+    const struct inbox_purge p = {.now = now, .keep_ms = HOUR, .rows = rows};
     int64_t sum = 0;
     int more = 1;
 
@@ -215,7 +215,7 @@ static void test_inbox_purge_without_work_writes_nothing(void **state)
 static void test_inbox_purge_busy_database_is_told_and_kept(void **state)
 {
     const struct inbox_purge p = {
-        .now = {.wall_ms = NOW}, .keep_ms = HOUR, 100};
+        .now = {.wall_ms = NOW}, .keep_ms = HOUR, .rows = 100};
     struct world *w = *state;
     struct db other;
     int64_t deleted;
