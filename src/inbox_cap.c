@@ -6,6 +6,8 @@
  */
 #include "inbox_cap.h"
 
+#include "inbox_store.h"
+
 /* The newest dead row that is one too many; 0: there is none. */
 static int find_excess(struct db *db, int64_t most, int64_t *out)
 {
@@ -31,9 +33,8 @@ static int drop(struct db *db, const struct inbox_purge *p, int64_t upto)
 {
     struct stmt s;
     int err = postbag__prepare(db, &s,
-        "UPDATE main.inbox SET state = 'done', payload = NULL,"
-        " correlation_data = NULL, headers = NULL, processed_ms = ?3,"
-        " boot = ?4, mono_ms = ?5,"
+        "UPDATE main.inbox SET" POSTBAG__INBOX_SHRINK
+        ", processed_ms = ?3, boot = ?4, mono_ms = ?5,"
         " error = 'dropped: ' || ifnull(error, 'dead')"
         " WHERE arrival IN (SELECT arrival FROM main.inbox WHERE state = 'dead'"
         "  AND arrival <= ?1 ORDER BY arrival LIMIT ?2)");

@@ -6,6 +6,8 @@
  */
 #include "inbox_repair.h"
 
+#include "inbox_store.h"
+
 /* Named ones need not be dead yet; ?1 to ?4 as bind() says. */
 #define CHOSEN(named) \
     " WHERE (?1 = 0 OR arrival = ?1) AND (?2 IS NULL OR consumer = ?2)" \
@@ -59,10 +61,9 @@ int postbag__inbox_discard(struct db *db,
 {
     struct stmt s;
     int err = postbag__prepare(db, &s,
-        "UPDATE main.inbox SET state = 'done', error = 'discarded',"
-        " processed_ms = ?5, boot = ?6, mono_ms = ?7, due_boot = NULL, due_ms "
-        "= NULL, payload = NULL,"
-        " correlation_data = NULL, headers = NULL" CHOSEN("state <> 'done'"));
+        "UPDATE main.inbox SET" POSTBAG__INBOX_SHRINK
+        ", error = 'discarded', processed_ms = ?5, boot = ?6,"
+        " mono_ms = ?7" CHOSEN("state <> 'done'"));
 
     if (err != POSTBAG_OK)
         return err;

@@ -41,13 +41,10 @@ static const char *const sql[INBOX_STATEMENTS] = {
                     " AND state = 'due' AND attempts = ?2",
     [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
                        " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",
-    /* The payload goes: its pages are freed instead of being written once
-       more.  Identity and content hash stay, to know a duplicate by. */
-    [INBOX_DONE] = "UPDATE main.inbox SET state = 'done', processed_ms = ?2,"
-                   " boot = ?4, mono_ms = ?5,"
-                   " attempts = attempts + ?3, error = NULL, due_boot = NULL,"
-                   " due_ms = NULL, payload = NULL, correlation_data = NULL,"
-                   " headers = NULL WHERE arrival = ?1 AND state = 'due'",
+    [INBOX_DONE] = "UPDATE main.inbox SET" POSTBAG__INBOX_SHRINK
+                   ", processed_ms = ?2, boot = ?4, mono_ms = ?5,"
+                   " attempts = attempts + ?3, error = NULL"
+                   " WHERE arrival = ?1 AND state = 'due'",
     [INBOX_RETRY] =
         "UPDATE main.inbox SET attempts = attempts + ?5, due_boot = ?2,"
         " due_ms = ?3, error = ?4 WHERE arrival = ?1 AND state = 'due'",

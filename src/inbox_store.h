@@ -19,6 +19,14 @@
 #include "db.h"
 #include "moment.h"
 
+/* In an UPDATE: what a row forgets when it becomes done.  Its pages are freed
+ * instead of being written once more.  Identity, content hash and result stay,
+ * to know a duplicate by and to answer it; the topic for people. */
+#define POSTBAG__INBOX_SHRINK \
+    " state = 'done', payload = NULL, content_type = NULL," \
+    " response_topic = NULL, correlation_data = NULL, headers = NULL," \
+    " expires_ms = NULL, due_boot = NULL, due_ms = NULL"
+
 enum inbox_statement {
     INBOX_INSERT,
     INBOX_COUNT,

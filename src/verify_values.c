@@ -133,6 +133,8 @@ static const struct never inbox[] = {
     {"seen", "seen < 1"},
     {"payload",
         "payload NOT NULL AND (state = 'done' OR " NO_BYTES("payload") ")"},
+    {"content_type", "content_type NOT NULL AND state = 'done'"},
+    {"response_topic", "response_topic NOT NULL AND state = 'done'"},
     {"correlation_data", "correlation_data NOT NULL AND state = 'done'"},
     {"headers", "headers NOT NULL AND state = 'done'"},
     {"expires_ms", "expires_ms < 1"},

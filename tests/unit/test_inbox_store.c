@@ -223,6 +223,8 @@ static void test_inbox_store_done_forgets_payload_not_identity(void **state)
     assert_int_equal(temp_db_get(&w->t,
                          "SELECT count(*) FROM inbox WHERE state = 'done'"
                          " AND payload IS NULL AND processed_ms = 1800000000000"
+                         " AND content_type IS NULL AND response_topic IS NULL"
+                         " AND headers IS NULL AND topic = 'cmd'"
                          " AND boot = x'01000000000000000000000000000000'"
                          " AND mono_ms = 6000"),
         1);
