@@ -46,7 +46,7 @@ static const char *const sql[INBOX_STATEMENTS] = {
                    " attempts = attempts + ?3, error = NULL"
                    " WHERE arrival = ?1 AND state = 'due'",
     [INBOX_RETRY] =
-        "UPDATE main.inbox SET attempts = attempts + ?5, due_boot = ?2,"
+        "UPDATE main.inbox SET attempts = max(attempts + ?5, 0), due_boot = ?2,"
         " due_ms = ?3, error = ?4 WHERE arrival = ?1 AND state = 'due'",
     [INBOX_DEAD] = "UPDATE main.inbox SET state = 'dead', processed_ms = ?2,"
                    " attempts = attempts + ?4, due_boot = NULL, due_ms = NULL,"
