@@ -63,7 +63,7 @@ int postbag__inbox_discard(struct db *db,
     int err = postbag__prepare(db, &s,
         "UPDATE main.inbox SET" POSTBAG__INBOX_SHRINK
         ", error = 'discarded', processed_ms = ?5, boot = ?6,"
-        " mono_ms = ?7" CHOSEN("state <> 'done'"));
+        " mono_ms = ?7" CHOSEN("state IN ('due', 'deferred')"));
 
     if (err != POSTBAG_OK)
         return err;

@@ -159,6 +159,19 @@ static void test_inbox_repair_discard_lets_its_key_go_on(void **state)
     assert_string_equal(script.ids, "1 2 ");
 }
 
+/* Whoever claimed a request finishes it. */
+static void test_inbox_repair_leaves_claims_alone(void **state)
+{
+    struct inbox_world *w = *state;
+    const struct postbag_inbox_choice one = by_id("1");
+
+    temp_db_run(&w->t, "INSERT INTO inbox(consumer, id, state, received_ms)"
+                       " VALUES ('http', '1', 'claimed', 1)");
+    assert_int_equal(repair(w, &one, 0), 0);
+    assert_int_equal(repair(w, &one, 1), 0);
+    assert_int_equal(in_state(w, "claimed"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +182,7 @@ int main(void)
         TEST(test_inbox_repair_done_is_never_handled_again),
         TEST(test_inbox_repair_discarded_is_still_a_duplicate),
         TEST(test_inbox_repair_discard_lets_its_key_go_on),
+        TEST(test_inbox_repair_leaves_claims_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
