@@ -86,6 +86,7 @@ static int check_texts(
         {"dest", c->dest},
         {"source", c->source},
         {"envelope", c->envelope},
+        {"identity", c->identity},
         {"reply_topics", c->reply_topics},
         {"profile", c->profile},
     };

@@ -15,6 +15,7 @@
 #include "detach.h"
 #include "housekeeper.h"
 #include "live.h"
+#include "order.h"
 #include "receiver.h"
 #include "sender.h"
 #include "standstill.h"
@@ -50,6 +51,7 @@ struct engine {
     uint32_t max_payload; /* the database's */
     const struct postbag_profile *profile;
     struct receiver *receiver;         /* NULL: no commands */
+    struct order_rules order;          /* for it and the worker */
     const struct consumers *consumers; /* borrowed */
     int is_watching;  /* the port sees writes of other processes */
     int is_draining;  /* postbag_stop: take no new rows */

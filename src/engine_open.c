@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "error.h"
 #include "mem.h"
+#include "places.h"
 #include "printable.h"
 #include "schema.h"
 
@@ -195,6 +196,24 @@ static int check_dest(struct engine *e)
         return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
             "option dest_from is %s; it must be now or oldest", c->dest_from);
     return postbag__dest_check_name(c->dest, &e->db.fault);
+}
+
+/* What comes is read much later: a slip is told now. */
+static int check_inbox(struct engine *e)
+{
+    const struct postbag_config *c = e->config;
+    struct places places;
+    enum nameless nameless;
+    int err = postbag__places_read(&places, c->identity, &e->db.fault);
+
+    e->order.defer_ms = c->version_defer_ms;
+    e->order.defer_rows = c->version_defer_rows;
+    if (err == POSTBAG_OK)
+        err = postbag__nameless_read(&nameless, c->no_identity, &e->db.fault);
+    return err == POSTBAG_OK
+               ? postbag__order_rules_read(&e->order, c->version_gap,
+                     c->version_repeat, c->version_back, &e->db.fault)
+               : err;
 }
 
 /* The usual open finds its destination and writes nothing.  One that is not
@@ -389,6 +408,8 @@ int postbag__engine_open(struct engine *e, const struct postbag_config *config,
     e->log.ctx = config->log_ctx;
     init_links(e);
     err = check_dest(e);
+    if (err == POSTBAG_OK)
+        err = check_inbox(e);
     if (err == POSTBAG_OK)
         err = postbag__engine_take_profile(e);
     if (err == POSTBAG_OK)

@@ -47,8 +47,8 @@ struct inbox_now postbag__handling_now(const struct handling *h)
 
 /* ---- open and close ---------------------------------------------------- */
 
-int postbag__handling_open(
-    struct handling *h, const char *db_path, struct shared *shared)
+int postbag__handling_open(struct handling *h, const char *db_path,
+    struct shared *shared, const struct order_rules *order)
 {
     const struct postbag_port *port = h->port;
     int err;
@@ -66,6 +66,9 @@ int postbag__handling_open(
     if (err != POSTBAG_OK)
         return postbag__fail(&h->db.fault, err, "the port has no boot id");
     postbag__inbox_open(&h->inbox, &h->db);
+    err = postbag__deferral_open(&h->deferral, &h->db, order);
+    if (err != POSTBAG_OK)
+        return err;
     err = postbag__writer_open(
         &h->writer, h->db.handle, port, shared, &h->db.fault);
     if (err != POSTBAG_OK)
@@ -79,6 +82,7 @@ void postbag__handling_close(struct handling *h)
 {
     postbag_writer_close(h->writer);
     postbag__inbox_close(&h->inbox);
+    postbag__deferral_close(&h->deferral);
     postbag__db_close(&h->db);
 }
 
@@ -269,7 +273,7 @@ static int handle(
     return put_off(h, row, &o);
 }
 
-static int give_up(
+static int bury(
     struct handling *h, struct inbox_row *row, const char *objection)
 {
     struct outcome o = {.is = POSTBAG_REJECT, .is_free = 1};
@@ -294,7 +298,7 @@ static int take_next(struct handling *h, const struct consumer *who,
                     : NULL;
     if (objection != NULL) {
         *did_out = 1;
-        return give_up(h, &row, objection);
+        return bury(h, &row, objection);
     }
     if (err == POSTBAG_OK && found)
         err = postbag__handling_charge(h, &row, *is_proven, &found);
@@ -327,5 +331,39 @@ int postbag__handling_run(struct handling *h, const struct consumer *who,
     postbag__gate_leave(shared);
     if (err == POSTBAG_OK)
         postbag__writer_committed(h->writer, 1);
+    return err;
+}
+
+/* ---- what waits for a missing version ---------------------------------- */
+
+/* A power cut may take this back: it is overdue again. */
+static int give_up(struct handling *h, const struct consumer *who)
+{
+    struct inbox_now at = postbag__handling_now(h);
+    int err = postbag__begin(&h->db, DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__deferral_give_up(&h->deferral, who->name, &at);
+    if (err == POSTBAG_OK)
+        return postbag__commit(&h->db);
+    postbag__rollback(&h->db);
+    return err;
+}
+
+int postbag__handling_end_wait(struct handling *h, const struct consumer *who)
+{
+    struct inbox_now at = postbag__handling_now(h);
+    int is_overdue;
+    int err =
+        postbag__deferral_is_overdue(&h->deferral, who->name, &at, &is_overdue);
+
+    if (err != POSTBAG_OK || !is_overdue)
+        return err;
+    err = postbag__gate_enter(h->shared, HANDLING_LOCK_WAIT_MS);
+    if (err != POSTBAG_OK)
+        return postbag__fail(&h->db.fault, err, "no turn at the gate");
+    err = give_up(h, who);
+    postbag__gate_leave(h->shared);
     return err;
 }

@@ -8,6 +8,7 @@
 
 #include "consumers.h"
 #include "db.h"
+#include "deferral.h"
 #include "inbox_store.h"
 #include "log.h"
 #include "postbag/port.h"
@@ -28,6 +29,7 @@ struct handling {
     struct shared *shared;
     struct db db;
     struct inbox_store inbox;
+    struct deferral deferral;
     struct postbag_writer *writer;
     uint8_t boot[16];
     int denied;        /* a handler runs */
@@ -36,8 +38,9 @@ struct handling {
 };
 
 /* The error stands in h->db.fault; close in any case. */
-POSTBAG_CHECK int postbag__handling_open(
-    struct handling *h, const char *db_path, struct shared *shared);
+POSTBAG_CHECK int postbag__handling_open(struct handling *h,
+    const char *db_path, struct shared *shared,
+    const struct order_rules *order);
 void postbag__handling_close(struct handling *h);
 
 /*
@@ -49,6 +52,10 @@ void postbag__handling_close(struct handling *h);
  */
 POSTBAG_CHECK int postbag__handling_run(struct handling *h,
     const struct consumer *who, unsigned char *is_proven, int *did_out);
+
+/* Let a command of the consumer go on that has waited for long enough. */
+POSTBAG_CHECK int postbag__handling_end_wait(
+    struct handling *h, const struct consumer *who);
 
 struct inbox_now postbag__handling_now(const struct handling *h);
 uint32_t postbag__handling_backoff_ms(

@@ -3,22 +3,30 @@
 #include "identity.h"
 
 #include <string.h>
+#include <strings.h>
 
+#include "error.h"
 #include "utf8.h"
 
 /* Evaluated in a CASE, so that JSON functions see valid JSON only. */
 static const char json_sql[] =
     "SELECT CASE WHEN json_valid(?1) THEN"
-    "  CASE WHEN json_type(?1, '$.id') IN ('text', 'integer')"
-    "   AND typeof(json_extract(?1, '$.id')) <> 'real'"
-    "  THEN CAST(json_extract(?1, '$.id') AS TEXT) END END,"
+    "  CASE WHEN json_type(?1, ?2) IN ('text', 'integer')"
+    "   AND typeof(json_extract(?1, ?2)) <> 'real'"
+    "  THEN CAST(json_extract(?1, ?2) AS TEXT) END END,"
     " CASE WHEN json_valid(?1) THEN"
     "  CASE WHEN json_type(?1, '$.source') = 'text'"
     "  THEN json_extract(?1, '$.source') END END";
 
-int postbag__identifier_open(struct identifier *i, struct db *db)
+int postbag__identifier_open(struct identifier *i, struct db *db,
+    const struct postbag_port *port, const char *places, const char *nameless)
 {
-    return postbag__prepare(db, &i->json, json_sql);
+    int err = postbag__places_read(&i->places, places, &db->fault);
+
+    i->port = port;
+    if (err == POSTBAG_OK)
+        err = postbag__nameless_read(&i->nameless, nameless, &db->fault);
+    return err == POSTBAG_OK ? postbag__prepare(db, &i->json, json_sql) : err;
 }
 
 void postbag__identifier_close(struct identifier *i)
@@ -86,21 +94,28 @@ static void set_source(struct identity *to, const char *text, size_t len)
 
 /* ---- where names may stand --------------------------------------------- */
 
-static void look_at_properties(
+static void look_at_property(
     const struct postbag_frame *f, struct identity *out)
 {
     const char *id = postbag__frame_property(f, "id");
-    const char *source = postbag__frame_property(f, "source");
 
-    if (source != NULL)
-        set_source(out, source, strlen(source));
     if (length(id) > 0)
         set_id(out, id, strlen(id), 1);
 }
 
-/* A parser is not asked about what cannot be an object.  SQLite reads JSON
+static void look_at_topic(
+    const struct postbag_frame *f, const struct place *at, struct identity *out)
+{
+    size_t len;
+    const char *id = postbag__topic_segment(f->topic, at->segment, &len);
+
+    if (len > 0)
+        set_id(out, id, len, 1);
+}
+
+/* A parser is not asked about what can have no member.  SQLite reads JSON
  * up to the first NUL, so a payload with one is not JSON. */
-static int may_be_object(const struct postbag_frame *f)
+static int may_have_member(const struct postbag_frame *f)
 {
     const char *p = f->payload;
     size_t i = 0;
@@ -108,34 +123,84 @@ static int may_be_object(const struct postbag_frame *f)
     while (
         i < f->payload_len && strchr(" \t\r\n", p[i]) != NULL && p[i] != '\0')
         i++;
-    return i < f->payload_len && p[i] == '{' &&
+    return i < f->payload_len && (p[i] == '{' || p[i] == '[') &&
            memchr(p, '\0', f->payload_len) == NULL;
 }
 
-static int look_at_payload(
-    struct identifier *i, const struct postbag_frame *f, struct identity *out)
+/* An event must have a source; of other payloads it is one more name. */
+static void take_member(struct stmt *s, int is_event, struct identity *out)
 {
-    const char *text;
-    size_t len;
+    size_t id_len;
+    size_t source_len;
+    const char *id = postbag__col_bytes(s, 0, &id_len);
+    const char *source = postbag__col_bytes(s, 1, &source_len);
+
+    if (id_len == 0 || (is_event && source_len == 0))
+        return;
+    set_id(out, id, id_len, 1);
+    if (source_len > 0)
+        set_source(out, source, source_len);
+}
+
+static int look_at_payload(struct identifier *i, const struct postbag_frame *f,
+    const struct place *at, struct identity *out)
+{
+    int is_event = at->kind == PLACE_CLOUDEVENTS;
     int err;
 
-    if (!may_be_object(f))
+    if (!may_have_member(f))
         return POSTBAG_OK;
     postbag__bind_text_n(&i->json, 1, f->payload, f->payload_len);
+    if (is_event)
+        postbag__bind_text(&i->json, 2, "$.id");
+    else
+        postbag__bind_text_n(&i->json, 2, at->path, at->path_len);
     err = postbag__row(&i->json);
     if (err == 1) {
-        text = postbag__col_bytes(&i->json, 0, &len);
-        if (len > 0)
-            set_id(out, text, len, 1);
-        text = postbag__col_bytes(&i->json, 1, &len);
-        if (out->found && len > 0)
-            set_source(out, text, len);
+        take_member(&i->json, is_event, out);
         err = POSTBAG_OK;
     }
     postbag__reset(&i->json);
     /* forget the pointer to the caller's payload */
     postbag__bind_null(&i->json, 1);
     return err;
+}
+
+/* CloudEvents, MQTT binding: attributes are properties (binary mode), or
+ * members of the payload (structured mode). */
+static int look_at_event(struct identifier *i, const struct postbag_frame *f,
+    const struct place *at, struct identity *out)
+{
+    static const char structured[] = "application/cloudevents+json";
+
+    if (f->content_type != NULL &&
+        strncasecmp(f->content_type, structured, sizeof(structured) - 1) == 0)
+        return look_at_payload(i, f, at, out);
+    if (out->source[0] != '\0')
+        look_at_property(f, out);
+    return POSTBAG_OK;
+}
+
+static int look_at(struct identifier *i, const struct postbag_frame *f,
+    const struct place *at, struct identity *out)
+{
+    switch (at->kind) {
+    case PLACE_CLOUDEVENTS:
+        return look_at_event(i, f, at, out);
+    case PLACE_JSON:
+        return look_at_payload(i, f, at, out);
+    case PLACE_PROPERTY:
+        look_at_property(f, out);
+        break;
+    case PLACE_CORRELATION:
+        if (f->correlation_len > 0)
+            set_id(out, f->correlation, f->correlation_len, 0);
+        break;
+    case PLACE_TOPIC:
+        look_at_topic(f, at, out);
+        break;
+    }
+    return POSTBAG_OK;
 }
 
 /* ---- hashes ------------------------------------------------------------ */
@@ -170,23 +235,50 @@ static void name_by_content(const struct postbag_frame *f, struct identity *out)
     out->id_len = SHA256_BYTES;
 }
 
+/* Nobody has this name: each delivery is a command of its own. */
+static int name_by_chance(struct identifier *i, struct identity *out)
+{
+    enum { CHANCE_BYTES = 16 };
+    const struct postbag_port *port = i->port;
+    int err = port->random(port->ctx, out->id, CHANCE_BYTES);
+
+    if (err != POSTBAG_OK)
+        return postbag__fail(
+            &i->json.db->fault, err, "no random bytes to name a command by");
+    out->id_len = CHANCE_BYTES;
+    out->found = 1;
+    return POSTBAG_OK;
+}
+
+static int name_nameless(
+    struct identifier *i, const struct postbag_frame *f, struct identity *out)
+{
+    if (i->nameless == NAMELESS_UNPROTECTED)
+        return name_by_chance(i, out);
+    name_by_content(f, out);
+    out->found = i->nameless == NAMELESS_HASH;
+    return POSTBAG_OK;
+}
+
 int postbag__identify(
     struct identifier *i, const struct postbag_frame *f, struct identity *out)
 {
-    int by_correlation = 0;
+    const char *source = postbag__frame_property(f, "source");
+    const struct place *at = NULL;
     int err = POSTBAG_OK;
 
     memset(out, 0, sizeof(*out));
-    look_at_properties(f, out);
-    if (!out->found && f->correlation_len > 0) {
-        set_id(out, f->correlation, f->correlation_len, 0);
-        by_correlation = 1;
+    if (source != NULL)
+        set_source(out, source, strlen(source));
+    for (size_t n = 0; n < i->places.count && err == POSTBAG_OK; n++) {
+        at = &i->places.list[n];
+        err = look_at(i, f, at, out);
+        if (out->found)
+            break;
     }
-    if (!out->found)
-        err = look_at_payload(i, f, out);
-    if (!out->found)
-        name_by_content(f, out);
-    hash_content(f, by_correlation, out->content);
+    hash_content(f, out->found && at->kind == PLACE_CORRELATION, out->content);
+    if (err == POSTBAG_OK && !out->found)
+        err = name_nameless(i, f, out);
     return err;
 }
 

@@ -2,12 +2,21 @@
 /*
  * Floor 2.  Which command a frame is: who sent it, its id, its content.
  *
- * Looked for in this order:
- *   1. user property `id`, with `source` (default "")
- *   2. MQTT 5 correlation data, with user property `source`
- *   3. members /id (text or 64-bit integer) and /source of a JSON payload
- * A frame without any of them has found 0 and the hash of topic and payload
- * as its id, so that the same frame delivered twice is one row all the same.
+ * Looked for at the places of option identity, in its order:
+ *   cloudevents  user properties `id` and `source`, both; or, where the content
+ *                type is application/cloudevents+json, these members of the
+ *                payload
+ *   id           user property `id`
+ *   correlation  MQTT 5 correlation data
+ *   json:PATH    text or 64-bit integer in a JSON payload
+ *   topic:N      the N-th part of the topic
+ * Its source is the payload's member `source` where the id stands there too,
+ * else user property `source`, else "".  A place with an empty text has none.
+ * What a trace or `correlationid` says is never looked at.
+ *
+ * Without a name (option no_identity): found is 0 and the id is the hash of
+ * topic and payload, so that the same frame delivered twice is one row all the
+ * same (dead); the same, but found (hash); or 16 random bytes (unprotected).
  *
  * The content hash covers topic, payload and content type.  Where the id is
  * the correlation data it also covers the response topic: requesters count
@@ -22,6 +31,8 @@
 #include <stdint.h>
 
 #include "db.h"
+#include "places.h"
+#include "postbag/port.h"
 #include "postbag/transport.h"
 #include "sha256.h"
 
@@ -39,11 +50,17 @@ struct identity {
 
 struct identifier {
     struct stmt json;
+    struct places places;
+    enum nameless nameless;
+    const struct postbag_port *port;
 };
 
-POSTBAG_CHECK int postbag__identifier_open(struct identifier *i, struct db *db);
+/* The options' texts and the port are borrowed until close.  OK, EINVAL, or
+ * what SQLite ran into. */
+POSTBAG_CHECK int postbag__identifier_open(struct identifier *i, struct db *db,
+    const struct postbag_port *port, const char *places, const char *nameless);
 void postbag__identifier_close(struct identifier *i);
-/* OK or what SQLite ran into (no memory).  Nothing in *out is borrowed. */
+/* OK or what SQLite or the port ran into.  Nothing in *out is borrowed. */
 POSTBAG_CHECK int postbag__identify(
     struct identifier *i, const struct postbag_frame *f, struct identity *out);
 /* The id under which a conflict is kept: the same for the same content. */

@@ -6,15 +6,23 @@
 #include <string.h>
 
 #include "error.h"
+#include "order.h"
 
 /* Which rows are unfinished; literally the condition of the indexes
  * inbox_due and inbox_order. */
 #define UNFINISHED "state IN ('due', 'deferred')"
+
+#define HEADER(name) \
+    " CASE WHEN json_valid(headers)" \
+    " THEN json_extract(headers, '$." name "') END"
+#define TRACE \
+    HEADER("traceparent") "," HEADER("tracestate") "," HEADER("correlationid")
+
 /* What load() reads. */
 #define COLUMNS \
     "arrival, attempts, source, id, topic, payload, content_type," \
-    " key, response_topic, correlation_data, headers, received_ms," \
-    " expires_ms, boot, mono_ms"
+    " key, response_topic, correlation_data, headers, received_ms," TRACE \
+    ", key_version, previous_version, expires_ms, boot, mono_ms"
 
 static const char *const sql[INBOX_STATEMENTS] = {
     /* No row comes back when the id is there with other content. */
@@ -22,9 +30,9 @@ static const char *const sql[INBOX_STATEMENTS] = {
         "INSERT INTO main.inbox(consumer, source, id, content_hash, state,"
         " error, topic, payload, content_type, key, key_version,"
         " response_topic, correlation_data, headers, received_ms, boot,"
-        " mono_ms, expires_ms) VALUES (?1, ?2, ?3, ?4,"
+        " mono_ms, previous_version, expires_ms) VALUES (?1, ?2, ?3, ?4,"
         " iif(?5 IS NULL, 'due', 'dead'), ?5,"
-        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
         " ON CONFLICT(consumer, source, id) DO UPDATE SET seen = seen + 1"
         " WHERE content_hash IS excluded.content_hash RETURNING seen",
     [INBOX_COUNT] = "SELECT count(*) FROM (SELECT 1 FROM main.inbox LIMIT ?1)",
@@ -35,7 +43,7 @@ static const char *const sql[INBOX_STATEMENTS] = {
         " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)"
         " AND (key IS NULL OR NOT EXISTS (SELECT 1 FROM main.inbox AS e"
         "  WHERE e.consumer = ?1 AND e." UNFINISHED
-        "  AND e.arrival < i.arrival AND e.key = i.key))"
+        "  AND e.state = 'due' AND e.arrival < i.arrival AND e.key = i.key))"
         " ORDER BY arrival LIMIT 1",
     [INBOX_AGAIN] = "SELECT " COLUMNS " FROM main.inbox WHERE arrival = ?1"
                     " AND state = 'due' AND attempts = ?2",
@@ -108,10 +116,14 @@ static void bind_arrival(struct stmt *s, const struct inbox_arrival *a)
     postbag__bind_i64(s, 14, a->now.wall_ms);
     postbag__bind_blob(s, 15, a->now.boot, 16);
     postbag__bind_i64(s, 16, a->now.mono_ms);
-    if (a->expires_ms > 0)
-        postbag__bind_i64(s, 17, a->expires_ms);
+    if (a->has_previous_version)
+        postbag__bind_i64(s, 17, a->previous_version);
     else
         postbag__bind_null(s, 17);
+    if (a->expires_ms > 0)
+        postbag__bind_i64(s, 18, a->expires_ms);
+    else
+        postbag__bind_null(s, 18);
 }
 
 int postbag__inbox_accept(struct inbox_store *s, const struct inbox_arrival *a,
@@ -154,14 +166,25 @@ int postbag__inbox_count(struct inbox_store *s, int64_t most, int64_t *out)
 static void load_age(struct stmt *s, struct inbox_row *row)
 {
     size_t len;
-    const void *boot = postbag__col_bytes(s, 13, &len);
+    const void *boot = postbag__col_bytes(s, 18, &len);
 
-    row->expires_ms = postbag__col_i64(s, 12);
+    row->expires_ms = postbag__col_i64(s, 17);
     row->came.wall_ms = postbag__col_i64(s, 11);
     if (len != sizeof(row->came.boot))
         return;
     memcpy(row->came.boot, boot, len);
-    row->came.mono_ms = postbag__col_i64(s, 14);
+    row->came.mono_ms = postbag__col_i64(s, 19);
+}
+
+static void load_order(struct stmt *s, struct postbag_command *c)
+{
+    int has_version = c->key != NULL && !postbag__col_is_null(s, 15);
+    int has_previous = !postbag__col_is_null(s, 16);
+
+    c->key_version = postbag__col_i64(s, 15);
+    c->previous_version = postbag__col_i64(s, 16);
+    c->order = postbag__order_of(has_version ? &c->key_version : NULL,
+        has_previous ? &c->previous_version : NULL);
 }
 
 static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
@@ -186,6 +209,10 @@ static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
     c->received_ms = postbag__col_i64(s, 11);
     c->arrival = row->arrival;
     load_age(s, row);
+    c->traceparent = postbag__col_text(s, 12);
+    c->tracestate = postbag__col_text(s, 13);
+    c->correlation_id = postbag__col_text(s, 14);
+    load_order(s, c);
 }
 
 int postbag__inbox_next(struct inbox_store *s, const char *consumer,

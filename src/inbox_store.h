@@ -6,6 +6,8 @@
  *       |         |
  *       +-------> dead                 (only an operator moves it)
  *
+ * and, before that, deferred           (deferral.h)
+ *
  * Statements are made when first used, so that the receiver does not pay for
  * the worker's.  Every call stands in a transaction of the caller, or reads.
  * One thread at a time, the one of the connection.
@@ -68,6 +70,9 @@ struct inbox_arrival {
     const char *key;
     int has_key_version;
     int64_t key_version;
+    int has_previous_version; /* as order_store.h found it */
+    int64_t previous_version;
+    enum postbag_order order;
     const char *response_topic;
     const void *correlation;
     size_t correlation_len;

@@ -114,6 +114,7 @@ static int open_worker(struct postbag *p, struct postbag_fault *why)
         .retry_cap_ms = p->config.retry_cap_ms,
         .max_attempts = p->config.max_attempts,
         .reply_topics = p->config.reply_topics,
+        .order = &p->engine.order,
     };
 
     return postbag__worker_open(&p->worker, &c, why);
@@ -132,6 +133,9 @@ static int open_receiver(struct postbag *p, struct postbag_fault *why)
         .max_payload = p->engine.max_payload,
         .wake = postbag__worker_wake(p->worker),
         .reply_topics = p->config.reply_topics,
+        .identity = p->config.identity,
+        .no_identity = p->config.no_identity,
+        .order = p->engine.order,
     };
 
     return postbag__receiver_open(&p->engine.receiver, &c, why);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "db.h"
+#include "deferral.h"
 #include "error.h"
 #include "identity.h"
 #include "inbox_store.h"
@@ -36,6 +37,7 @@ struct receiver {
     struct inbox_store inbox;
     struct identifier identifier;
     struct postbag_writer *writer; /* of replies; NULL: none are allowed */
+    struct deferral deferral;
     uint8_t boot[16];
     int64_t room; /* so many rows surely fit; 0: count before the next */
     int has_refused;
@@ -84,7 +86,10 @@ static int start(struct receiver *r)
     if (err != POSTBAG_OK)
         return err;
     postbag__inbox_open(&r->inbox, &r->db);
-    err = postbag__identifier_open(&r->identifier, &r->db);
+    err = postbag__deferral_open(&r->deferral, &r->db, &r->config.order);
+    if (err == POSTBAG_OK)
+        err = postbag__identifier_open(&r->identifier, &r->db, port,
+            r->config.identity, r->config.no_identity);
     return err == POSTBAG_OK ? open_writer(r) : err;
 }
 
@@ -115,6 +120,7 @@ void postbag__receiver_close(struct receiver *r)
         return;
     postbag_writer_close(r->writer);
     postbag__identifier_close(&r->identifier);
+    postbag__deferral_close(&r->deferral);
     postbag__inbox_close(&r->inbox);
     postbag__db_close(&r->db);
     postbag__free(r);
@@ -240,20 +246,23 @@ static int answer_again(struct receiver *r, const struct inbox_arrival *a)
     return POSTBAG_OK;
 }
 
-static int store_row(struct receiver *r, const struct inbox_arrival *a,
+static int store_row(struct receiver *r, struct inbox_arrival *a,
     const struct identity *identity, struct tally *t)
 {
     enum inbox_accepted what;
-    int err = postbag__inbox_accept(&r->inbox, a, &what);
+    int err = postbag__deferral_check(&r->deferral, a);
 
+    if (err == POSTBAG_OK)
+        err = postbag__inbox_accept(&r->inbox, a, &what);
     if (err != POSTBAG_OK)
         return err;
     switch (what) {
     case INBOX_NEW:
-        if (a->dead == NULL)
+        if (a->dead == NULL) {
             t->accepted++;
-        else
-            t->dead++;
+            return postbag__deferral_stored(&r->deferral, a);
+        }
+        t->dead++;
         break;
     case INBOX_DUPLICATE:
         t->duplicates++;
@@ -290,16 +299,19 @@ static int check_room(struct receiver *r, const struct tally *t)
 }
 
 static int store_all(struct receiver *r, const struct postbag_frame *f,
-    struct inbox_arrival *a, const struct identity *identity, struct tally *t)
+    const struct inbox_arrival *a, const struct identity *identity,
+    struct tally *t)
 {
     const struct consumers *c = r->config.consumers;
     int err = POSTBAG_OK;
 
     for (size_t i = 0; i < c->count && err == POSTBAG_OK; i++) {
+        struct inbox_arrival own = *a;
+
         if (!postbag__filter_matches(c->list[i].filter, f->topic))
             continue;
-        a->consumer = c->list[i].name;
-        err = store_row(r, a, identity, t);
+        own.consumer = c->list[i].name;
+        err = store_row(r, &own, identity, t);
     }
     return err == POSTBAG_OK ? check_room(r, t) : err;
 }
@@ -388,7 +400,8 @@ static void count(struct receiver *r, const struct tally *t)
             " it is kept among the dead");
     if (t->dead > 0)
         postbag__log(&r->config.log, POSTBAG_LOG_WARNING, 0,
-            "a command cannot be handled (no id, or too large);"
+            "a command cannot be handled (no id, too large, or its version"
+            " is refused);"
             " it is kept among the dead");
 }
 

@@ -15,6 +15,7 @@
 
 #include "consumers.h"
 #include "log.h"
+#include "order.h"
 #include "postbag/port.h"
 #include "postbag/transport.h"
 #include "shared.h"
@@ -32,15 +33,19 @@ struct receiver_config {
     uint32_t max_payload;      /* larger ones are kept as a dead stub; 0: any */
     struct postbag_wake *wake; /* the worker's; NULL: nobody to wake */
     const char *reply_topics;  /* borrowed until close; NULL or "": none */
+    const char *identity;      /* these two: borrowed until close */
+    const char *no_identity;
+    struct order_rules order;
 };
 
 /* Rows, not frames: a frame for two consumers counts twice.  nacks and
  * unmatched count frames.  All modulo 2^32. */
 struct receiver_counts {
-    uint32_t accepted; /* new rows that are due */
+    uint32_t accepted; /* new rows that are due, or wait for a version */
     uint32_t duplicates;
     uint32_t conflicts; /* an id that came again with other content */
-    uint32_t dead;      /* new rows that no handler will see: no id, too big */
+    uint32_t dead;      /* new rows that no handler will see: no id, too big,
+                           a version that is refused */
     uint32_t nacks;
     uint32_t unmatched;
 };

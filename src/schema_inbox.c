@@ -15,6 +15,7 @@ static const char *const inbox_tables[] = {
     " attempts INTEGER NOT NULL DEFAULT 0, due_boot BLOB, due_ms INTEGER,"
     " error TEXT, result ANY, received_ms INTEGER NOT NULL,"
     " boot BLOB, mono_ms INTEGER, processed_ms INTEGER, reply TEXT,"
+    " previous_version INTEGER,"
     " UNIQUE(consumer, source, id)) STRICT",
     "CREATE INDEX inbox_due ON inbox(consumer, arrival)"
     " WHERE state IN ('due', 'deferred')",
@@ -22,10 +23,17 @@ static const char *const inbox_tables[] = {
     "CREATE INDEX inbox_order ON inbox(consumer, key, arrival)"
     " WHERE state IN ('due', 'deferred') AND key IS NOT NULL",
     "CREATE INDEX inbox_dead ON inbox(arrival) WHERE state = 'dead'",
+    "CREATE INDEX inbox_deferred ON inbox(consumer, key, key_version)"
+    " WHERE state = 'deferred'",
     "CREATE TABLE inbox_key("
     " consumer TEXT NOT NULL, key TEXT NOT NULL,"
-    " last_version INTEGER NOT NULL,"
+    " last_version INTEGER NOT NULL, arrival INTEGER NOT NULL,"
     " PRIMARY KEY(consumer, key)) STRICT, WITHOUT ROWID",
+    /* a key is remembered for as long as the command that it had last */
+    "CREATE TRIGGER inbox_forget_key AFTER DELETE ON inbox"
+    " WHEN old.key IS NOT NULL BEGIN"
+    " DELETE FROM inbox_key WHERE consumer = old.consumer"
+    "  AND key = old.key AND arrival = old.arrival; END",
 };
 
 int postbag__schema_create_inbox(struct db *db)

@@ -57,7 +57,7 @@ static int start(struct worker *w, const struct worker_config *c)
     h->retry_cap_ms = c->retry_cap_ms;
     h->max_attempts = c->max_attempts;
     h->reply_topics = w->reply_topics;
-    return postbag__handling_open(h, c->db_path, c->shared);
+    return postbag__handling_open(h, c->db_path, c->shared, c->order);
 }
 
 int postbag__worker_open(struct worker **out, const struct worker_config *c,
@@ -127,7 +127,9 @@ static int run_next(struct worker *w, int *did_out)
         size_t index = (w->turn + i) % c->count;
         int found = 0;
 
-        err = look(w, &c->list[index], &found);
+        err = postbag__handling_end_wait(&w->handling, &c->list[index]);
+        if (err == POSTBAG_OK)
+            err = look(w, &c->list[index], &found);
         if (err == POSTBAG_OK && found)
             err = postbag__handling_run(
                 &w->handling, &c->list[index], &w->is_proven[index], did_out);

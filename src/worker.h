@@ -13,6 +13,7 @@
 
 #include "consumers.h"
 #include "log.h"
+#include "order.h"
 #include "postbag/port.h"
 #include "shared.h"
 
@@ -27,7 +28,8 @@ struct worker_config {
     uint32_t retry_base_ms;
     uint32_t retry_cap_ms;
     uint32_t max_attempts;
-    const char *reply_topics; /* copied; NULL or "": no replies */
+    const char *reply_topics;        /* copied; NULL or "": no replies */
+    const struct order_rules *order; /* copied */
 };
 
 POSTBAG_CHECK int postbag__worker_open(struct worker **out,

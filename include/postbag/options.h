@@ -143,6 +143,31 @@
         "only what tells a duplicate is kept, as of done ones") \
     X(U32, inbox_accept_ms, 100, 1, 1000, "ms", \
         "longest wait for the database while a command is being stored") \
+    X(STR, identity, "cloudevents,id,correlation,json:$.id", 1, 255, "", \
+        "where a command's id stands, the first place that has one counts: " \
+        "cloudevents (id with source), id (user property), correlation " \
+        "(data), json:PATH (of SQLite, in the payload), topic:N (N-th part); " \
+        "at most 8 places") \
+    X(STR, no_identity, "dead", 1, 16, "", \
+        "a command without id: dead (kept, not handled), hash (of topic and " \
+        "payload is its id) or unprotected (handled as often as it is " \
+        "delivered)") \
+    X(STR, version_gap, "accept", 1, 16, "", \
+        "a command whose version is more than one above the last one of its " \
+        "key, for each consumer: accept (its handler is told), defer " \
+        "(until the missing one came, then accept) or refuse (kept among the " \
+        "dead, as all later ones until the missing one came)") \
+    X(U32, version_defer_ms, 60000, 1, 86400000, "ms", \
+        "longest wait for a missing version, by the time since boot; a " \
+        "restart of the machine ends it") \
+    X(U32, version_defer_rows, 100, 1, 10000, "commands", \
+        "most that wait, for each consumer: with one more its key waits no " \
+        "longer") \
+    X(STR, version_repeat, "accept", 1, 16, "", \
+        "the same for a version that is that of the last one") \
+    X(STR, version_back, "accept", 1, 16, "", \
+        "the same for one below the last one; accept: the next ones are " \
+        "compared with it") \
     X(STR, reply_topics, "", 0, 1000, "", \
         "topic filters, separated by commas, that replies may go to") \
     X(STR, profile, "", 0, 32, "", \

@@ -386,11 +386,26 @@ POSTBAG_API void postbag_close(struct postbag *p);
 
 /* ---- Commands: what comes in ------------------------------------------- */
 
+/* What a command's version says against the one that was taken before it, of
+   the same key and for the same consumer: so that a handler can reconcile what
+   it may have missed, or answer POSTBAG_REJECT.  A duplicate is no repeat: no
+   handler sees it. */
+enum postbag_order {
+    POSTBAG_ORDER_NONE = 0,   /* it has no key or no version */
+    POSTBAG_ORDER_FIRST = 1,  /* no other is remembered */
+    POSTBAG_ORDER_NEXT = 2,   /* one more */
+    POSTBAG_ORDER_GAP = 3,    /* higher by more than one */
+    POSTBAG_ORDER_REPEAT = 4, /* the same */
+    POSTBAG_ORDER_BACK = 5    /* lower */
+};
+
 struct postbag_command {
     size_t struct_size;
     const char *consumer;
     const char *source; /* who made the id; "" if unknown */
-    const void *id;     /* as the sender gave it, or its hash */
+    /* found as options identity and no_identity say: as the sender gave it, or
+       its hash; or 16 random bytes, so that effects may come twice */
+    const void *id;
     size_t id_len;
     const char *topic;
     const void *payload;
@@ -404,6 +419,16 @@ struct postbag_command {
     unsigned attempt;    /* 1 the first time */
     int64_t received_ms; /* wall clock, a label */
     int64_t arrival;     /* the row's number in the inbox */
+    /* user properties traceparent, tracestate (W3C Trace Context) and
+       correlationid, as they came; NULL: none.  They name no command. */
+    const char *traceparent;
+    const char *tracestate;
+    const char *correlation_id;
+    /* user property keyversion, and that of the command before it; each is 0
+       where order says that there is none */
+    int64_t key_version;
+    int64_t previous_version;
+    enum postbag_order order;
 };
 
 enum postbag_outcome {
@@ -433,6 +458,10 @@ typedef enum postbag_outcome (*postbag_handler)(
 /**
  * Subscribe a consumer.  Several consumers may match one message; each has its
  * own row.  Before postbag_start or the first postbag_step.
+ * A command needs SQLite's write lock for a moment, and waits for it for
+ * inbox_accept_ms at most: no command comes in while your transactions are
+ * longer than that and follow each other without a pause.  Figures: Receiving
+ * in src/DESIGN.md.
  * @param consumer  1..64 bytes, part of the identity of a command; copied
  * @param filter    MQTT topic filter, + and # allowed; copied
  * @param ctx       borrowed until postbag_close

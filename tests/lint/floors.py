@@ -40,6 +40,8 @@ SAME_FLOOR = {
     "db_wal": ["db"],
     "limit_store": ["coalesce_store", "schema"],
     "link_note": ["link"],
+    "order_store": ["inbox_store"],
+    "deferral": ["order_store"],
     "schema_inbox": ["schema"],
     "sender": ["lease"],
     "sender_coalesce": ["sender"],

@@ -15,9 +15,16 @@
  *               else it ends the firmware
  *   sync=NAME   synchronous of its own connection (FULL)
  *   deadly=T    crash when a message of topic T is handed to the transport
+ *   hold_us=N   keep each of these transactions open for so long
  *   commands=F  subscribe to the filter F; a command adds a row to table
- *               effect, and is answered if it names a response topic
+ *               effect, and is answered if it names a response topic; the
+ *               point "handler" is passed before it returns
  *   poison=ID   crash in the handler of the command with this id
+ *   failing=F   one more consumer, that adds no row: it asks for another try
+ *               of whatever has a topic that ends in "bad"
+ *   slow=F      one more, that adds its row to table effect after slow_ms=N
+ *
+ * and those of trouble.h.
  *
  * It says on standard output "ready", "thread TID" (the one that commits),
  * "committed N" after each commit and "worked" after the last; the log goes
@@ -33,7 +40,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "postbag/linux.h"
+#include "trouble.h"
 #include "words.h"
 
 enum { GRACE_MS = 2000, KEYS = 4 };
@@ -42,9 +49,10 @@ struct gateway {
     struct postbag_config engine;
     struct postbag_paho_config paho;
     struct {
-        uint32_t work, gap_us, no_put, tolerate;
-        const char *sync, *commands, *deadly, *poison;
+        uint32_t work, gap_us, hold_us, no_put, tolerate, slow_ms;
+        const char *sync, *commands, *deadly, *poison, *failing, *slow;
     } own;
+    struct trouble trouble;
     struct postbag *postbag;
     sqlite3 *db;
     struct postbag_writer *writer;
@@ -60,12 +68,25 @@ struct gateway {
 static const struct word_option own_words[] = {
     OWN(work, 0),
     OWN(gap_us, 0),
+    OWN(hold_us, 0),
     OWN(no_put, 0),
     OWN(tolerate, 0),
     OWN(sync, 1),
     OWN(commands, 1),
     OWN(deadly, 1),
     OWN(poison, 1),
+    OWN(failing, 1),
+    OWN(slow, 1),
+    OWN(slow_ms, 0),
+    {NULL, 0, 0},
+};
+
+static const struct word_option trouble_words[] = {
+    WORD_TEXT(struct trouble, die_at),
+    WORD_U32(struct trouble, die_after),
+    WORD_U32(struct trouble, fail_commits),
+    WORD_U32(struct trouble, seed),
+    WORD_U32(struct trouble, tell_accepts),
     {NULL, 0, 0},
 };
 
@@ -105,6 +126,15 @@ static void log_line(void *ctx, const struct postbag_log_line *line)
 
 /* ---- commands ---------------------------------------------------------- */
 
+static void pause_us(uint32_t us)
+{
+    struct timespec wait = {
+        .tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000};
+
+    if (us > 0)
+        (void)nanosleep(&wait, NULL);
+}
+
 static void add_effect(sqlite3 *db, const struct postbag_command *cmd)
 {
     sqlite3_stmt *s = NULL;
@@ -143,7 +173,50 @@ static enum postbag_outcome handle(
         err = postbag_reply(w, cmd, &m, NULL);
     if (err != POSTBAG_OK)
         die("reply: %s", postbag_writer_fault(w)->text);
+    trouble_pass("handler");
     return POSTBAG_DONE;
+}
+
+static enum postbag_outcome handle_or_fail(
+    void *ctx, const struct postbag_command *cmd, struct postbag_writer *w)
+{
+    size_t len = strlen(cmd->topic);
+
+    (void)ctx;
+    if (len < 3 || strcmp(cmd->topic + len - 3, "bad") != 0)
+        return POSTBAG_DONE;
+    add_effect(postbag_writer_db(w), cmd); /* which is rolled back */
+    return POSTBAG_RETRY;
+}
+
+static enum postbag_outcome handle_slowly(
+    void *ctx, const struct postbag_command *cmd, struct postbag_writer *w)
+{
+    const struct gateway *g = ctx;
+
+    say("slow begins\n");
+    pause_us(g->own.slow_ms * 1000);
+    add_effect(postbag_writer_db(w), cmd);
+    say("slow ends\n");
+    return POSTBAG_DONE;
+}
+
+static void subscribe(struct gateway *g)
+{
+    const struct {
+        const char *name, *filter;
+        postbag_handler handler;
+    } consumers[] = {
+        {"app", g->own.commands, handle},
+        {"failing", g->own.failing, handle_or_fail},
+        {"slow", g->own.slow, handle_slowly},
+    };
+
+    for (size_t i = 0; i < sizeof(consumers) / sizeof(consumers[0]); i++)
+        if (consumers[i].filter != NULL &&
+            postbag_on(g->postbag, consumers[i].name, consumers[i].filter,
+                consumers[i].handler, g) != POSTBAG_OK)
+            die("%s=%s", consumers[i].name, consumers[i].filter);
 }
 
 /* ---- a message that kills ---------------------------------------------- */
@@ -181,20 +254,20 @@ static void open_engine(struct gateway *g)
 
     (void)snprintf(in_id, sizeof(in_id), "%s-in", g->paho.client_id);
     in.client_id = in_id;
-    g->engine.port = postbag_linux_port();
+    g->engine.port = trouble_port(&g->trouble);
     g->engine.log = log_line;
     if (postbag_paho_new(&g->engine.transport, &g->paho, &why) != POSTBAG_OK)
         die("transport: %s", why.text);
     if (g->own.deadly != NULL)
         make_deadly(g);
-    if (g->own.commands != NULL &&
-        postbag_paho_new(&g->engine.inbound, &in, &why) != POSTBAG_OK)
-        die("inbound transport: %s", why.text);
+    if (g->own.commands != NULL) {
+        if (postbag_paho_new(&g->engine.inbound, &in, &why) != POSTBAG_OK)
+            die("inbound transport: %s", why.text);
+        trouble_watch(g->engine.inbound);
+    }
     if (postbag_open(&g->postbag, &g->engine, &why) != POSTBAG_OK)
         die("open: %s", why.text);
-    if (g->own.commands != NULL &&
-        postbag_on(g->postbag, "app", g->own.commands, handle, g) != POSTBAG_OK)
-        die("commands=%s", g->own.commands);
+    subscribe(g);
 }
 
 static void run_sql(sqlite3 *db, const char *sql)
@@ -314,6 +387,7 @@ static const char *commit_one(struct gateway *g, long n)
                                                     : POSTBAG_EIO;
     if (err == POSTBAG_OK && !g->own.no_put)
         err = put(g, n, &id);
+    pause_us(g->own.hold_us);
     if (err == POSTBAG_OK)
         err = postbag_commit(g->writer);
     if (err == POSTBAG_OK)
@@ -365,6 +439,7 @@ static void read_words(struct gateway *g, int argc, char **argv)
     for (int i = 2; i < argc; i++)
         if (!words_set(&g->engine, words_engine, argv[i]) &&
             !words_set(&g->paho, words_paho, argv[i]) &&
+            !words_set(&g->trouble, trouble_words, argv[i]) &&
             !words_set(g, own_words, argv[i]))
             die("no such option: %s", argv[i]);
 }

@@ -28,6 +28,8 @@ struct inbox_world {
     struct shared shared;
     const char *again_topics; /* where the receiver may reply; NULL: nowhere */
     uint32_t generation;      /* of the connection that delivers */
+    const char *identity, *no_identity; /* the receiver's options */
+    struct order_rules order;
     struct receiver *receiver;
     struct worker *worker;
 };
@@ -71,6 +73,8 @@ static inline struct inbox_world *world_new(void)
     w->mono_us = INT64_C(60000000);
     w->boot = 1;
     w->generation = 1;
+    w->identity = "id,correlation,json:$.id";
+    w->no_identity = "dead";
     w->shared.port = &w->port;
     assert_int_equal(
         w->port.wake_new(w->port.ctx, &w->shared.wake), POSTBAG_OK);
@@ -98,6 +102,9 @@ static inline void world_open_receiver(
         .max_rows = max_rows,
         .max_payload = 1000,
         .reply_topics = w->again_topics,
+        .identity = w->identity,
+        .no_identity = w->no_identity,
+        .order = w->order,
     };
     struct postbag_fault why = {0};
 
@@ -117,6 +124,7 @@ static inline void world_open_worker(
         .retry_cap_ms = 4 * WORLD_RETRY_BASE_MS,
         .max_attempts = WORLD_MAX_ATTEMPTS,
         .reply_topics = reply_topics,
+        .order = &w->order,
     };
     struct postbag_fault why = {0};
 

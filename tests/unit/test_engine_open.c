@@ -44,6 +44,18 @@ static void test_engine_open_names_the_option_that_is_wrong(void **state)
     assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "option envelope is xml");
     b->r.options.envelope = NULL;
+    b->r.options.identity = "id,traceparent";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "identity");
+    b->r.options.identity = NULL;
+    b->r.options.no_identity = "guess";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "no_identity");
+    b->r.options.no_identity = NULL;
+    b->r.options.version_back = "reject";
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "version_back");
+    b->r.options.version_back = NULL;
     b->r.options.overflow = "drop";
     assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
     assert_has(why.text, "option overflow is drop");

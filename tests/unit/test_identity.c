@@ -5,19 +5,27 @@
 #include <string.h>
 
 #include "identity.h"
+#include "postbag/linux.h"
 
 struct world {
     struct temp_db t;
     struct identifier identifier;
 };
 
+static void open_with(struct world *w, const char *places, const char *nameless)
+{
+    postbag__identifier_close(&w->identifier);
+    assert_int_equal(postbag__identifier_open(&w->identifier, &w->t.db,
+                         postbag_linux_port(), places, nameless),
+        POSTBAG_OK);
+}
+
 static int set_up(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
 
     temp_db_open(&w->t);
-    assert_int_equal(
-        postbag__identifier_open(&w->identifier, &w->t.db), POSTBAG_OK);
+    open_with(w, "cloudevents,id,correlation,json:$.id", "dead");
     *state = w;
     return 0;
 }
@@ -219,6 +227,158 @@ static void test_identity_content_covers_topic_payload_and_type(void **state)
         identify(state, &all[0]).content, first.content, SHA256_BYTES);
 }
 
+/* An event is named by both; the pair goes before the Correlation Data, and a
+ * pair that is not whole is left to the other places. */
+static void test_identity_event_needs_id_and_source(void **state)
+{
+    const struct postbag_property p[] = {{"source", "/scada"}, {"id", "p-1"}};
+    struct postbag_frame f = frame("{\"id\":\"j-1\",\"source\":\"/j\"}");
+    struct identity i;
+
+    open_with(*state, "cloudevents,topic:1", "dead");
+    f.topic = "t";
+    f.properties = p;
+    f.property_count = 2;
+    i = identify(state, &f);
+    expect_text(&i, "p-1");
+    assert_string_equal(i.source, "/scada");
+    f.properties = p + 1;
+    f.property_count = 1;
+    i = identify(state, &f);
+    expect_text(&i, "t");
+    f.content_type = "Application/CloudEvents+JSON; charset=utf-8";
+    i = identify(state, &f);
+    expect_text(&i, "j-1");
+    assert_string_equal(i.source, "/j");
+    f.payload = "{\"id\":\"j-1\"}";
+    f.payload_len = strlen(f.payload);
+    i = identify(state, &f);
+    expect_text(&i, "t");
+}
+
+static void test_identity_places_are_asked_in_the_order_configured(void **state)
+{
+    const struct postbag_property p[] = {{"id", "p-1"}};
+    static const struct {
+        const char *places, *id;
+    } all[] = {{"json:$.a.b[1],id", "7"}, {"json:$.none,id", "p-1"},
+        {"topic:2,json:$.id", "t-9"}, {"topic:3,json:$.id", "j-1"},
+        {"json:$.\"x.y\",id", "q"}};
+    struct postbag_frame f =
+        frame("{\"id\":\"j-1\",\"a\":{\"b\":[6,7]},\"x.y\":\"q\"}");
+
+    f.topic = "cmd/t-9";
+    f.properties = p;
+    f.property_count = 1;
+    for (size_t n = 0; n < sizeof(all) / sizeof(all[0]); n++) {
+        struct identity i;
+
+        open_with(*state, all[n].places, "dead");
+        i = identify(state, &f);
+        expect_text(&i, all[n].id);
+    }
+}
+
+static void test_identity_place_that_is_not_named_is_not_asked(void **state)
+{
+    const struct postbag_property p[] = {{"id", "p-1"}, {"source", "/s"},
+        {"correlationid", "9"}, {"traceparent", "00-1-2-00"}};
+    struct postbag_frame f = frame("{\"id\":\"j-1\"}");
+
+    f.properties = p;
+    f.property_count = 4;
+    f.correlation = "c-1";
+    f.correlation_len = 3;
+    open_with(*state, "topic:2", "dead");
+    assert_int_equal(identify(state, &f).found, 0);
+}
+
+/* One trace spans many commands. */
+static void test_identity_trace_is_none(void **state)
+{
+    const struct postbag_property p[] = {{"correlationid", "9"},
+        {"traceparent", "00-1-2-00"}, {"tracestate", "a=b"}};
+    struct postbag_frame f = frame("open");
+    struct identity i;
+
+    f.properties = p;
+    f.property_count = 3;
+    i = identify(state, &f);
+    assert_int_equal(i.found, 0);
+}
+
+/* Any path that the option allows is one to SQLite, whatever it is asked of:
+ * an error would refuse the command again and again. */
+static void test_identity_path_meets_any_payload(void **state)
+{
+    static const char *const paths[] = {"json:$[0]", "json:$.a[0].b",
+        "json:$.a.b[1]", "json:$.\"a\".b", "json:$.\"a[\"", "json:$.#",
+        "json:$.a]"};
+    static const char *const payloads[] = {"{}", "[]", "[[]]",
+        "{\"a\":[{\"b\":[1]}]}", "{\"a\":{\"b\":[1]}}", "{\"a\":{\"b\":{}}}"};
+
+    for (size_t n = 0; n < sizeof(paths) / sizeof(paths[0]); n++) {
+        open_with(*state, paths[n], "dead");
+        for (size_t m = 0; m < sizeof(payloads) / sizeof(payloads[0]); m++) {
+            struct postbag_frame f = frame(payloads[m]);
+
+            assert_int_equal(identify(state, &f).found, 0);
+        }
+    }
+}
+
+static void test_identity_hash_is_one_if_asked_for(void **state)
+{
+    struct postbag_frame f = frame("open");
+    struct postbag_frame other = frame("close");
+    struct identity a;
+    struct identity b;
+
+    open_with(*state, "id", "hash");
+    a = identify(state, &f);
+    b = identify(state, &f);
+    assert_int_equal(a.found, 1);
+    assert_int_equal(a.id_len, SHA256_BYTES);
+    assert_memory_equal(a.id, b.id, SHA256_BYTES);
+    b = identify(state, &other);
+    assert_memory_not_equal(a.id, b.id, SHA256_BYTES);
+}
+
+static void test_identity_unprotected_is_never_the_same(void **state)
+{
+    struct postbag_frame f = frame("open");
+    struct identity a;
+    struct identity b;
+
+    open_with(*state, "id", "unprotected");
+    a = identify(state, &f);
+    b = identify(state, &f);
+    assert_int_equal(a.found, 1);
+    assert_int_equal(a.id_len, 16);
+    assert_memory_not_equal(a.id, b.id, 16);
+}
+
+static int no_random(void *ctx, void *buf, size_t len)
+{
+    (void)ctx;
+    (void)buf;
+    (void)len;
+    return POSTBAG_EIO;
+}
+
+static void test_identity_without_random_bytes_is_an_error(void **state)
+{
+    struct world *w = *state;
+    struct postbag_port port = *postbag_linux_port();
+    struct postbag_frame f = frame("open");
+    struct identity i;
+
+    port.random = no_random;
+    open_with(w, "id", "unprotected");
+    w->identifier.port = &port;
+    assert_int_equal(postbag__identify(&w->identifier, &f, &i), POSTBAG_EIO);
+}
+
 /* Two requesters that both begin to count at 1 are not each other's
  * duplicates. */
 static void test_identity_correlation_of_other_requester_is_other_content(
@@ -271,6 +431,14 @@ int main(void)
         TEST(test_identity_content_covers_topic_payload_and_type),
         TEST(test_identity_correlation_of_other_requester_is_other_content),
         TEST(test_identity_derived_differs_by_content),
+        TEST(test_identity_event_needs_id_and_source),
+        TEST(test_identity_places_are_asked_in_the_order_configured),
+        TEST(test_identity_place_that_is_not_named_is_not_asked),
+        TEST(test_identity_trace_is_none),
+        TEST(test_identity_path_meets_any_payload),
+        TEST(test_identity_hash_is_one_if_asked_for),
+        TEST(test_identity_unprotected_is_never_the_same),
+        TEST(test_identity_without_random_bytes_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

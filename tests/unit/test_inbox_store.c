@@ -99,6 +99,29 @@ static void test_inbox_store_first_arrival_is_due(void **state)
     assert_int_equal(next(w, "other"), 0);
 }
 
+static void test_inbox_store_trace_is_handed_over(void **state)
+{
+    struct world *w = *state;
+    struct inbox_arrival a = arrival(w, "1");
+    struct inbox_row row;
+    int found;
+
+    a.headers = "{\"traceparent\":\"00-1-2-01\",\"tracestate\":\"a=b\","
+                "\"correlationid\":\"order 7\"}";
+    assert_int_equal(put(w, &a), INBOX_NEW);
+    assert_int_equal(
+        postbag__inbox_next(&w->s, "c", &w->now, &row, &found), POSTBAG_OK);
+    assert_string_equal(row.command.traceparent, "00-1-2-01");
+    assert_string_equal(row.command.tracestate, "a=b");
+    assert_string_equal(row.command.correlation_id, "order 7");
+    postbag__inbox_release(&w->s);
+    temp_db_run(&w->t, "UPDATE inbox SET headers = 'odd'");
+    assert_int_equal(
+        postbag__inbox_next(&w->s, "c", &w->now, &row, &found), POSTBAG_OK);
+    assert_null(row.command.traceparent);
+    postbag__inbox_release(&w->s);
+}
+
 static void test_inbox_store_same_content_is_counted_in_its_row(void **state)
 {
     struct world *w = *state;
@@ -382,6 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_inbox_store_first_arrival_is_due),
+        TEST(test_inbox_store_trace_is_handed_over),
         TEST(test_inbox_store_same_content_is_counted_in_its_row),
         TEST(test_inbox_store_other_content_changes_nothing),
         TEST(test_inbox_store_other_name_is_other_row),

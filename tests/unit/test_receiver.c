@@ -191,6 +191,60 @@ static void test_receiver_without_id_is_one_dead_row(void **state)
     assert_int_equal(counts(w).accepted, 0);
 }
 
+static void reopen(
+    struct inbox_world *w, const char *identity, const char *no_identity)
+{
+    postbag__receiver_close(w->receiver);
+    w->identity = identity;
+    w->no_identity = no_identity;
+    world_open_receiver(w, 100, 1000);
+}
+
+static void test_receiver_without_id_is_handled_as_configured(void **state)
+{
+    struct inbox_world *w = *state;
+    const struct postbag_frame f = {
+        .topic = "cmd/x", .payload = "open", .payload_len = 4};
+
+    reopen(w, "id", "hash");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            postbag__receiver_accept(w->receiver, 1, &f), POSTBAG_OK);
+    assert_int_equal(rows(w), 1);
+    assert_int_equal(temp_db_get(&w->t, "SELECT seen FROM inbox"
+                                        " WHERE state = 'due'"),
+        2);
+    w->port.random = postbag_linux_port()->random;
+    reopen(w, "id", "unprotected");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            postbag__receiver_accept(w->receiver, 1, &f), POSTBAG_OK);
+    assert_int_equal(rows(w), 3);
+    assert_int_equal(
+        temp_db_get(&w->t, "SELECT count(DISTINCT id) FROM inbox"
+                           " WHERE state = 'due' AND length(id) = 16"),
+        2);
+}
+
+/* A place that is configured may be one where commands differ in nothing but
+ * what is not the id. */
+static void test_receiver_same_topic_segment_with_other_content_is_a_conflict(
+    void **state)
+{
+    struct inbox_world *w = *state;
+
+    reopen(w, "topic:2", "dead");
+    assert_int_equal(deliver(w, "1", "open"), POSTBAG_OK);
+    assert_int_equal(deliver(w, "2", "open"), POSTBAG_OK);
+    assert_int_equal(deliver(w, "3", "close"), POSTBAG_OK);
+    assert_int_equal(counts(w).accepted, 1);
+    assert_int_equal(counts(w).duplicates, 1);
+    assert_int_equal(counts(w).conflicts, 1);
+    assert_int_equal(temp_db_get(&w->t, "SELECT count(*) FROM inbox"
+                                        " WHERE id = 'x' AND state = 'due'"),
+        1);
+}
+
 static void test_receiver_too_large_is_a_dead_stub(void **state)
 {
     struct inbox_world *w = *state;
@@ -333,7 +387,9 @@ static void test_receiver_new_command_wakes_the_worker(void **state)
         .consumers = &w->consumers,
         .accept_ms = 100,
         .max_rows = 10,
-        .wake = w->shared.wake};
+        .wake = w->shared.wake,
+        .identity = w->identity,
+        .no_identity = w->no_identity};
 
     postbag__receiver_close(w->receiver);
     assert_int_equal(
@@ -414,6 +470,8 @@ int main(void)
         TEST(test_receiver_duplicate_is_a_write),
         TEST(test_receiver_conflict_is_kept_among_the_dead),
         TEST(test_receiver_without_id_is_one_dead_row),
+        TEST(test_receiver_without_id_is_handled_as_configured),
+        TEST(test_receiver_same_topic_segment_with_other_content_is_a_conflict),
         TEST(test_receiver_too_large_is_a_dead_stub),
         TEST(test_receiver_each_matching_consumer_has_a_row),
         TEST(test_receiver_unmatched_is_counted_not_stored),

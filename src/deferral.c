@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* What waits is bounded in time and in rows: nothing waits for ever. */
+#include "deferral.h"
+
+#include "error.h"
+#include "mem.h"
+
+static const char *const sql[DEFERRAL_STATEMENTS] = {
+    [DEFERRAL_PARK] =
+        "UPDATE main.inbox SET state = 'deferred', due_boot = ?1, due_ms = ?2"
+        " WHERE arrival = last_insert_rowid()",
+    [DEFERRAL_COUNT] = "SELECT count(*) FROM main.inbox"
+                       " WHERE consumer = ?1 AND state = 'deferred'",
+    [DEFERRAL_LOWEST] =
+        "SELECT arrival, key_version, (SELECT last_version FROM main.inbox_key"
+        " WHERE consumer = ?1 AND key = ?2) FROM main.inbox"
+        " WHERE consumer = ?1 AND key = ?2 AND state = 'deferred'"
+        " ORDER BY key_version, arrival LIMIT 1",
+    [DEFERRAL_FREE] =
+        "UPDATE main.inbox SET state = iif(?2 IS NULL, 'due', 'dead'),"
+        " error = ?2, processed_ms = iif(?2 IS NULL, NULL, ?3),"
+        " previous_version = ?4, due_boot = NULL, due_ms = NULL,"
+        " arrival = (SELECT max(arrival) + 1 FROM main.inbox)"
+        " WHERE arrival = ?1 RETURNING arrival",
+    [DEFERRAL_OVERDUE] =
+        "SELECT key FROM main.inbox WHERE consumer = ?1 AND state = 'deferred'"
+        " AND (due_boot IS NOT ?2 OR due_ms <= ?3) LIMIT 1",
+};
+
+int postbag__deferral_open(
+    struct deferral *d, struct db *db, const struct order_rules *rules)
+{
+    int err = postbag__order_open(&d->order, db);
+
+    d->db = db;
+    d->rules = *rules;
+    for (int i = 0; i < DEFERRAL_STATEMENTS && err == POSTBAG_OK; i++)
+        err = postbag__prepare(db, &d->stmts[i], sql[i]);
+    return err;
+}
+
+void postbag__deferral_close(struct deferral *d)
+{
+    postbag__order_close(&d->order);
+    for (int i = 0; i < DEFERRAL_STATEMENTS; i++)
+        postbag__finalize(&d->stmts[i]);
+}
+
+/* ---- rows that go on --------------------------------------------------- */
+
+struct waiting {
+    int64_t arrival, version, last;
+    int has_last;
+};
+
+static int find_lowest(struct deferral *d, const char *consumer,
+    const char *key, struct waiting *out, int *found)
+{
+    struct stmt *lowest = &d->stmts[DEFERRAL_LOWEST];
+    int err;
+
+    postbag__bind_text(lowest, 1, consumer);
+    postbag__bind_text(lowest, 2, key);
+    err = postbag__row(lowest);
+    *found = err == 1;
+    if (err != 1)
+        return err;
+    out->arrival = postbag__col_i64(lowest, 0);
+    out->version = postbag__col_i64(lowest, 1);
+    out->has_last = !postbag__col_is_null(lowest, 2);
+    out->last = postbag__col_i64(lowest, 2);
+    postbag__reset(lowest);
+    return POSTBAG_OK;
+}
+
+static int let_go(struct deferral *d, const char *consumer, const char *key,
+    const struct waiting *row, const char *dead, int64_t wall_ms)
+{
+    struct stmt *go = &d->stmts[DEFERRAL_FREE];
+    int64_t arrival = 0;
+    int err;
+
+    postbag__bind_i64(go, 1, row->arrival);
+    postbag__bind_text(go, 2, dead);
+    postbag__bind_i64(go, 3, wall_ms);
+    if (row->has_last)
+        postbag__bind_i64(go, 4, row->last);
+    else
+        postbag__bind_null(go, 4);
+    err = postbag__row(go);
+    if (err == 1) {
+        arrival = postbag__col_i64(go, 0);
+        err = postbag__run(go);
+    }
+    if (err != POSTBAG_OK || dead != NULL)
+        return err;
+    return postbag__order_take(&d->order, consumer, key, row->version, arrival);
+}
+
+/* Lowest version first, over so many gaps at most. */
+static int go_on(struct deferral *d, const char *consumer, const char *key,
+    int64_t wall_ms, int64_t gaps)
+{
+    struct waiting row;
+    int found;
+    int err = find_lowest(d, consumer, key, &row, &found);
+
+    while (err == POSTBAG_OK && found) {
+        enum postbag_order order =
+            postbag__order_of(&row.version, row.has_last ? &row.last : NULL);
+
+        if (order == POSTBAG_ORDER_GAP && gaps-- == 0)
+            break;
+        err = let_go(d, consumer, key, &row,
+            postbag__order_refusal(&d->rules, order), wall_ms);
+        if (err == POSTBAG_OK)
+            err = find_lowest(d, consumer, key, &row, &found);
+    }
+    return err;
+}
+
+/* ---- accept ------------------------------------------------------------ */
+
+int postbag__deferral_check(struct deferral *d, struct inbox_arrival *a)
+{
+    return postbag__order_check(&d->order, &d->rules, a);
+}
+
+static int count(struct deferral *d, const char *consumer, int64_t *out)
+{
+    struct stmt *s = &d->stmts[DEFERRAL_COUNT];
+    int err;
+
+    postbag__bind_text(s, 1, consumer);
+    err = postbag__row(s);
+    if (err != 1)
+        return err;
+    *out = postbag__col_i64(s, 0);
+    postbag__reset(s);
+    return POSTBAG_OK;
+}
+
+/* Where too many wait this key no longer does. */
+static int park(struct deferral *d, const struct inbox_arrival *a)
+{
+    struct stmt *s = &d->stmts[DEFERRAL_PARK];
+    int64_t waiting = 0;
+    int err;
+
+    postbag__bind_blob(s, 1, a->now.boot, 16);
+    postbag__bind_i64(s, 2, a->now.mono_ms + d->rules.defer_ms);
+    err = postbag__run(s);
+    if (err == POSTBAG_OK)
+        err = count(d, a->consumer, &waiting);
+    if (err != POSTBAG_OK || waiting <= d->rules.defer_rows)
+        return err;
+    return go_on(d, a->consumer, a->key, a->now.wall_ms, waiting);
+}
+
+int postbag__deferral_stored(struct deferral *d, const struct inbox_arrival *a)
+{
+    int err;
+
+    if (a->order == POSTBAG_ORDER_NONE)
+        return POSTBAG_OK;
+    if (a->order == POSTBAG_ORDER_GAP && d->rules.gap == ORDER_DEFER)
+        return park(d, a);
+    err =
+        postbag__order_take(&d->order, a->consumer, a->key, a->key_version, 0);
+    if (err != POSTBAG_OK || d->rules.gap != ORDER_DEFER)
+        return err;
+    return go_on(d, a->consumer, a->key, a->now.wall_ms, 0);
+}
+
+/* ---- time -------------------------------------------------------------- */
+
+/* 1: the statement stands on the row.  Reset it. */
+static int find_overdue(
+    struct deferral *d, const char *consumer, const struct inbox_now *now)
+{
+    struct stmt *s = &d->stmts[DEFERRAL_OVERDUE];
+
+    postbag__bind_text(s, 1, consumer);
+    postbag__bind_blob(s, 2, now->boot, 16);
+    postbag__bind_i64(s, 3, now->mono_ms);
+    return postbag__row(s);
+}
+
+int postbag__deferral_is_overdue(struct deferral *d, const char *consumer,
+    const struct inbox_now *now, int *is_out)
+{
+    int err = find_overdue(d, consumer, now);
+
+    postbag__reset(&d->stmts[DEFERRAL_OVERDUE]);
+    *is_out = err == 1;
+    return err < 0 ? err : POSTBAG_OK;
+}
+
+int postbag__deferral_give_up(
+    struct deferral *d, const char *consumer, const struct inbox_now *now)
+{
+    struct stmt *s = &d->stmts[DEFERRAL_OVERDUE];
+    int err = find_overdue(d, consumer, now);
+    char *key;
+
+    if (err != 1)
+        return err;
+    key = postbag__copy(postbag__col_text(s, 0));
+    postbag__reset(s);
+    if (key == NULL)
+        return postbag__fail(
+            &d->db->fault, POSTBAG_ENOMEM, "no memory for a command's key");
+    err = go_on(d, consumer, key, now->wall_ms, 1);
+    postbag__free(key);
+    return err;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 2.  SQL of table inbox_key: which version of each key a consumer has
+ * taken last.  In the transaction that stores the command:
+ *
+ *     check --> postbag__inbox_accept --> take, if it is new and not dead
+ *
+ * One thread at a time, the one of the connection.
+ */
+#ifndef POSTBAG_SRC_ORDER_STORE_H
+#define POSTBAG_SRC_ORDER_STORE_H
+
+#include "db.h"
+#include "inbox_store.h"
+#include "order.h"
+
+struct order_store {
+    struct stmt last;
+    struct stmt take;
+};
+
+POSTBAG_CHECK int postbag__order_open(struct order_store *s, struct db *db);
+void postbag__order_close(struct order_store *s);
+
+/* Fills a->order and a->previous_version, and a->dead where the rules refuse.
+ * What has no key or version, or is dead already, has no order. */
+POSTBAG_CHECK int postbag__order_check(struct order_store *s,
+    const struct order_rules *rules, struct inbox_arrival *a);
+/* This is what the next one is compared with.  arrival 0: the row that was
+ * inserted last. */
+POSTBAG_CHECK int postbag__order_take(struct order_store *s,
+    const char *consumer, const char *key, int64_t version, int64_t arrival);
+
+#endif
