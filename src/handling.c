@@ -2,11 +2,13 @@
 /*
  * One command:
  *
- *     gate -> BEGIN IMMEDIATE -> choose -> handler
+ *     gate -> BEGIN IMMEDIATE -> choose -> (charge ahead) -> handler
  *        DONE    mark done, COMMIT (FULL): effects, mark and replies at once
  *        RETRY   ROLLBACK, then attempts + 1 and a retry time, or dead;
  *                no attempt is charged where the outbox was full
  *        REJECT  ROLLBACK, then dead
+ *
+ * A row that may end the process is charged before, see handling_trial.c.
  *
  * The row is chosen under the write lock, so no other worker can have taken
  * it or an earlier one of its key.  While the handler runs, SQLite refuses to
@@ -119,13 +121,15 @@ static int change_row(
 {
     struct inbox_now at = postbag__handling_now(h);
     int64_t failures = o->is_free ? h->hindered : row->attempts + 1;
+    int charge = !o->is_free - row->is_tried;
 
     if (is_dead(h, row, o))
-        return postbag__inbox_dead(&h->inbox, row->arrival, &at, o->why.text);
+        return postbag__inbox_dead(
+            &h->inbox, row->arrival, &at, charge, o->why.text);
     return postbag__inbox_retry(&h->inbox, row->arrival, &at,
         postbag__handling_backoff_ms(
             h, failures, h->retry_base_ms, h->retry_cap_ms),
-        !o->is_free, o->why.text);
+        charge, o->why.text);
 }
 
 static void tell(const struct handling *h, const struct inbox_row *row,
@@ -163,20 +167,24 @@ static int put_off(
         postbag__rollback(&h->db);
     if (err == POSTBAG_ENOTFOUND) /* somebody else finished it meanwhile */
         return POSTBAG_OK;
-    if (err == POSTBAG_OK)
+    if (err == POSTBAG_OK) {
+        h->charged = 0;
         tell(h, row, o, dead);
+    }
     return err;
 }
 
 static int mark_done(struct handling *h, const struct inbox_row *row)
 {
     struct inbox_now at = postbag__handling_now(h);
-    int err = postbag__inbox_done(&h->inbox, row->arrival, &at);
+    int err = postbag__inbox_done(&h->inbox, row->arrival, &at, !row->is_tried);
 
     hook(h, "handle.marked");
     if (err == POSTBAG_OK)
         err = postbag__commit(&h->db);
     hook(h, "handle.committed");
+    if (err == POSTBAG_OK)
+        h->charged = 0;
     return err;
 }
 
@@ -233,30 +241,24 @@ static struct outcome call(
     return o;
 }
 
-/* In a transaction, which is over when this returns. */
-static int handle(struct handling *h, const struct consumer *who, int *did_out)
+/* Call the handler for a row in a transaction, which is over when this
+ * returns. */
+static int handle(
+    struct handling *h, const struct consumer *who, const struct inbox_row *row)
 {
-    struct inbox_now at = postbag__handling_now(h);
-    struct inbox_row row;
+    int err = POSTBAG_OK;
     struct outcome o;
-    int found;
-    int err = postbag__inbox_next(&h->inbox, who->name, &at, &row, &found);
 
-    if (err != POSTBAG_OK || !found) {
-        postbag__rollback(&h->db);
-        return err;
-    }
     hook(h, "handle.begun");
-    o = call(h, who, &row);
-    *did_out = 1;
-    /* from here on row.command's texts are gone, but for the consumer's name */
+    o = call(h, who, row);
+    /* from here on the command's texts are gone, but for the consumer's name */
     postbag__inbox_release(&h->inbox);
     if (postbag__reset_all(&h->db) > 0)
         postbag__log(&h->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
             "the handler of consumer %s left a statement open: reset",
-            row.command.consumer);
+            row->command.consumer);
     if (o.is == POSTBAG_DONE) {
-        err = mark_done(h, &row);
+        err = mark_done(h, row);
         if (err == POSTBAG_OK)
             return err;
         /* what the handler wrote cannot commit (a deferred constraint) */
@@ -268,11 +270,52 @@ static int handle(struct handling *h, const struct consumer *who, int *did_out)
         h->writer->newest = 0;
         return err;
     }
-    return put_off(h, &row, &o);
+    return put_off(h, row, &o);
 }
 
-int postbag__handling_run(
-    struct handling *h, const struct consumer *who, int *did_out)
+static int bury(
+    struct handling *h, struct inbox_row *row, const char *objection)
+{
+    struct outcome o = {.is = POSTBAG_REJECT, .is_free = 1};
+
+    (void)postbag__fail(&o.why, POSTBAG_OK, "%s", objection);
+    postbag__inbox_release(&h->inbox);
+    return put_off(h, row, &o);
+}
+
+/* In a transaction, which is over when this returns. */
+static int take_next(struct handling *h, const struct consumer *who,
+    unsigned char *is_proven, int *did_out)
+{
+    struct inbox_now at = postbag__handling_now(h);
+    const char *objection;
+    struct inbox_row row;
+    int found;
+    int err = postbag__inbox_next(&h->inbox, who->name, &at, &row, &found);
+
+    objection = err == POSTBAG_OK && found
+                    ? postbag__handling_objection(h, &row, &at)
+                    : NULL;
+    if (objection != NULL) {
+        *did_out = 1;
+        return bury(h, &row, objection);
+    }
+    if (err == POSTBAG_OK && found)
+        err = postbag__handling_charge(h, &row, *is_proven, &found);
+    if (err != POSTBAG_OK || !found) {
+        postbag__inbox_release(&h->inbox);
+        postbag__rollback(&h->db);
+        return err;
+    }
+    *did_out = 1;
+    err = handle(h, who, &row);
+    if (row.attempts == 0)
+        *is_proven = 1;
+    return err;
+}
+
+int postbag__handling_run(struct handling *h, const struct consumer *who,
+    unsigned char *is_proven, int *did_out)
 {
     struct shared *shared = h->shared;
     int err = postbag__gate_enter(shared, HANDLING_LOCK_WAIT_MS);
@@ -280,9 +323,11 @@ int postbag__handling_run(
     if (err != POSTBAG_OK)
         return postbag__fail(&h->db.fault, err, "no turn at the gate");
     h->writer->newest = 0;
-    err = postbag__begin(&h->db, DB_FULL);
+    err = postbag__handling_forgive(h);
     if (err == POSTBAG_OK)
-        err = handle(h, who, did_out);
+        err = postbag__begin(&h->db, DB_FULL);
+    if (err == POSTBAG_OK)
+        err = take_next(h, who, is_proven, did_out);
     postbag__gate_leave(shared);
     if (err == POSTBAG_OK)
         postbag__writer_committed(h->writer, 1);

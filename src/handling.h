@@ -34,6 +34,7 @@ struct handling {
     uint8_t boot[16];
     int denied;        /* a handler runs */
     uint32_t hindered; /* runs in a row that failed by no fault of theirs */
+    int64_t charged;   /* row charged ahead whose run has no result; 0: none */
 };
 
 /* The error stands in h->db.fault; close in any case. */
@@ -44,11 +45,13 @@ void postbag__handling_close(struct handling *h);
 
 /*
  * Handle the consumer's next command, if there still is one.
- * did_out  1: a handler ran
+ * is_proven  of this consumer, zero at open: a command of its own that was
+ *            never tried before has come back from its handler
+ * did_out    1: a handler ran, or a command was given up before it
  * Returns OK; EBUSY, EIO, ENOSPC, ENOMEM, ECORRUPT: the command is as it was.
  */
-POSTBAG_CHECK int postbag__handling_run(
-    struct handling *h, const struct consumer *who, int *did_out);
+POSTBAG_CHECK int postbag__handling_run(struct handling *h,
+    const struct consumer *who, unsigned char *is_proven, int *did_out);
 
 /* Let a command of the consumer go on that has waited for long enough. */
 POSTBAG_CHECK int postbag__handling_end_wait(
@@ -57,5 +60,21 @@ POSTBAG_CHECK int postbag__handling_end_wait(
 struct inbox_now postbag__handling_now(const struct handling *h);
 uint32_t postbag__handling_backoff_ms(
     const struct handling *h, int64_t failures, uint32_t base, uint32_t cap);
+
+/* ---- handling_trial.c: before the handler ---- */
+
+/*
+ * In the transaction in which *row was chosen.  If the row may be what ended
+ * the process before, it is charged an attempt on disk, and chosen once more
+ * in a new transaction.  found_out 0: somebody else finished it meanwhile.
+ */
+POSTBAG_CHECK int postbag__handling_charge(
+    struct handling *h, struct inbox_row *row, int is_proven, int *found_out);
+/* Take the charge back of a run that the storage left without a result.  No
+ * transaction is open. */
+POSTBAG_CHECK int postbag__handling_forgive(struct handling *h);
+/* Why this row is given up before its handler is called; NULL: it is not. */
+const char *postbag__handling_objection(const struct handling *h,
+    const struct inbox_row *row, const struct inbox_now *at);
 
 #endif

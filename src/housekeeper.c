@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "inbox_cap.h"
 #include "mem.h"
 
 enum {
@@ -364,10 +365,12 @@ static int purge_if_due(struct housekeeper *h, int64_t now_us)
 static int sweep_inbox(struct housekeeper *h, int64_t now_us)
 {
     const struct postbag_port *port = h->shared->port;
-    struct inbox_purge p = {.wall_ms = port->wall_ms(port->ctx),
+    struct inbox_purge p = {.now = postbag__moment_now(port, h->boot),
         .keep_ms = (int64_t)h->options.inbox_keep_s * 1000,
+        .dead_max_rows = h->options.inbox_dead_max_rows,
         .rows = INBOX_ROWS};
     int64_t deleted = 0;
+    int64_t dropped = 0;
     int more = 0;
     int err;
 
@@ -377,8 +380,15 @@ static int sweep_inbox(struct housekeeper *h, int64_t now_us)
     if (err != POSTBAG_OK)
         return err;
     err = postbag__inbox_purge(h->db, &h->sweep, &p, &deleted, &more);
+    if (err == POSTBAG_OK)
+        err = postbag__inbox_cap_dead(h->db, &p, &dropped);
     postbag__gate_leave(h->shared);
-    h->inbox_us = now_us + (more ? RETRY_US : INBOX_EVERY_US);
+    h->inbox_us = now_us + (more || dropped > 0 ? RETRY_US : INBOX_EVERY_US);
+    if (dropped > 0)
+        postbag__log(h->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "%lld dead commands were given up: there are more than"
+            " inbox_dead_max_rows",
+            (long long)dropped);
     return err;
 }
 

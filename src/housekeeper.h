@@ -21,6 +21,7 @@
 
 struct housekeeper_options {
     uint32_t checkpoint_frames, keep_s, keep_rows, inbox_keep_s;
+    uint32_t inbox_dead_max_rows;
 };
 
 struct housekeeper {

@@ -6,74 +6,94 @@
  */
 #include "inbox_purge.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
-#include "moment.h"
-
-#define I64 "%" PRId64
-/* A done row among those looked at, and when it was done. */
+/* Bound in every statement: ?1 and ?2 the range, ?3 boot, ?4 CLOCK_BOOTTIME,
+ * ?5 the wall clock or 0 if it is not set, ?6 how old a row becomes, ?7 from
+ * when on a clock is set. */
 #define LOOKED_AT \
-    "main.inbox WHERE arrival > " I64 " AND arrival <= " I64 \
-    " AND state = 'done'"
-#define STAMP "coalesce(processed_ms, received_ms)"
-
-enum { SQL_SIZE = 400 };
+    "main.inbox WHERE arrival > ?1 AND arrival <= ?2 AND state = 'done'"
+#define DONE_MS "coalesce(processed_ms, received_ms)"
+/* How long ago it was done, at least: postbag__moment_age_ms in SQL. */
+#define AGE \
+    "iif(boot IS ?3, ?4 - mono_ms, max(iif(boot IS NULL, 0, ?4)," \
+    " iif(" DONE_MS " >= ?7 AND ?5 > 0, ?5 - " DONE_MS ", 0)))"
+/* Done before the clock was set, and now it is. */
+#define UNDATED "(?5 > 0 AND " DONE_MS " < ?7)"
 
 struct range {
     int64_t from; /* exclusive */
     int64_t to;
 };
 
+static void bind(
+    struct stmt *s, const struct range *r, const struct inbox_purge *p)
+{
+    int64_t wall_ms = p->now.wall_ms;
+
+    postbag__bind_i64(s, 1, r->from);
+    postbag__bind_i64(s, 2, r->to);
+    postbag__bind_blob(s, 3, p->now.boot, sizeof(p->now.boot));
+    postbag__bind_i64(s, 4, p->now.mono_ms);
+    postbag__bind_i64(s, 5, wall_ms < POSTBAG__CLOCK_IS_SET_MS ? 0 : wall_ms);
+    postbag__bind_i64(s, 6, p->keep_ms);
+    postbag__bind_i64(s, 7, POSTBAG__CLOCK_IS_SET_MS);
+}
+
+/* The first number of a SELECT, then it is over. */
+static int get(struct stmt *s, int64_t *out)
+{
+    int err = postbag__row(s);
+
+    if (err == 1) {
+        *out = postbag__col_i64(s, 0);
+        err = POSTBAG_OK;
+    }
+    postbag__finalize(s);
+    return err;
+}
+
 /* to is 0 where nothing is left that may be looked at. */
 static int find_range(struct db *db, int64_t rows, struct range *r)
 {
-    char sql[SQL_SIZE];
-
-    (void)snprintf(sql, sizeof(sql),
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
         "SELECT ifnull(min("
         "(SELECT max(arrival) FROM (SELECT arrival FROM main.inbox"
-        " WHERE arrival > " I64 " ORDER BY arrival LIMIT " I64 ")),"
-        "(SELECT max(arrival) FROM main.inbox) - %d), 0)",
-        r->from, rows, INBOX_KEEP_NEWEST);
-    return postbag__query_i64(db, sql, &r->to);
+        " WHERE arrival > ?1 ORDER BY arrival LIMIT ?2)),"
+        "(SELECT max(arrival) FROM main.inbox) - ?3), 0)");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(&s, 1, r->from);
+    postbag__bind_i64(&s, 2, rows);
+    postbag__bind_i64(&s, 3, INBOX_KEEP_NEWEST);
+    return get(&s, &r->to);
 }
 
-static int count_work(
-    struct db *db, const struct range *r, int64_t before_ms, int64_t *out)
+static int count_work(struct db *db, const struct range *r,
+    const struct inbox_purge *p, int64_t *out)
 {
-    char sql[SQL_SIZE];
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "SELECT EXISTS (SELECT 1 FROM " LOOKED_AT " AND (" UNDATED " OR " AGE
+        " > ?6))");
 
-    (void)snprintf(sql, sizeof(sql),
-        "SELECT EXISTS (SELECT 1 FROM " LOOKED_AT " AND " STAMP " < " I64 ")",
-        r->from, r->to, before_ms);
-    return postbag__query_i64(db, sql, out);
+    if (err != POSTBAG_OK)
+        return err;
+    bind(&s, r, p);
+    return get(&s, out);
 }
 
-/* What was done before the clock was set is as old as this moment. */
-static int stamp(struct db *db, const struct range *r, int64_t wall_ms)
+static int run(struct db *db, const char *sql, const struct range *r,
+    const struct inbox_purge *p)
 {
-    char sql[SQL_SIZE];
+    struct stmt s;
+    int err = postbag__prepare(db, &s, sql);
 
-    (void)snprintf(sql, sizeof(sql),
-        "UPDATE main.inbox SET processed_ms = " I64
-        " WHERE arrival IN (SELECT arrival FROM " LOOKED_AT " AND " STAMP
-        " < " I64 ")",
-        wall_ms, r->from, r->to, POSTBAG__CLOCK_IS_SET_MS);
-    return postbag__exec(db, sql);
-}
-
-static int forget(struct db *db, const struct range *r, int64_t before_ms,
-    int64_t *deleted_out)
-{
-    char sql[SQL_SIZE];
-    int err;
-
-    (void)snprintf(sql, sizeof(sql),
-        "DELETE FROM " LOOKED_AT " AND " STAMP " < " I64, r->from, r->to,
-        before_ms);
-    err = postbag__exec(db, sql);
-    *deleted_out = err == POSTBAG_OK ? postbag__changes(db) : 0;
+    if (err != POSTBAG_OK)
+        return err;
+    bind(&s, r, p);
+    err = postbag__run(&s);
+    postbag__finalize(&s);
     return err;
 }
 
@@ -86,9 +106,15 @@ static int purge_range(struct db *db, const struct range *r,
 
     if (err != POSTBAG_OK)
         return err;
-    err = stamp(db, r, p->wall_ms);
+    /* as exactly as it is known: of an earlier boot, not before now */
+    err = run(db,
+        "UPDATE main.inbox SET processed_ms ="
+        " ?5 - iif(boot IS ?3, ?4 - mono_ms, 0)"
+        " WHERE arrival IN (SELECT arrival FROM " LOOKED_AT " AND " UNDATED ")",
+        r, p);
     if (err == POSTBAG_OK)
-        err = forget(db, r, p->wall_ms - p->keep_ms, deleted_out);
+        err = run(db, "DELETE FROM " LOOKED_AT " AND " AGE " > ?6", r, p);
+    *deleted_out = postbag__changes(db);
     if (err == POSTBAG_OK)
         err = postbag__commit(db);
     else
@@ -102,19 +128,13 @@ int postbag__inbox_purge(struct db *db, struct inbox_sweep *sweep,
     const struct inbox_purge *p, int64_t *deleted_out, int *more_out)
 {
     struct range r = {.from = sweep->from};
-    int64_t before_ms = p->wall_ms - p->keep_ms;
     int64_t work = 0;
-    int err;
+    int err = find_range(db, p->rows, &r);
 
     *deleted_out = 0;
     *more_out = 0;
-    if (p->wall_ms < POSTBAG__CLOCK_IS_SET_MS)
-        return POSTBAG_OK;
-    if (before_ms < POSTBAG__CLOCK_IS_SET_MS)
-        before_ms = POSTBAG__CLOCK_IS_SET_MS;
-    err = find_range(db, p->rows, &r);
     if (err == POSTBAG_OK && r.to > r.from)
-        err = count_work(db, &r, before_ms, &work);
+        err = count_work(db, &r, p, &work);
     if (err == POSTBAG_OK && work)
         err = purge_range(db, &r, p, deleted_out);
     if (err != POSTBAG_OK)

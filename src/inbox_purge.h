@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "db.h"
+#include "moment.h"
 
 /* The newest so many arrivals are kept, whatever their age. */
 enum { INBOX_KEEP_NEWEST = 1000 };
@@ -16,16 +17,19 @@ struct inbox_sweep {
 };
 
 struct inbox_purge {
-    int64_t wall_ms; /* now */
+    struct moment now;
     int64_t keep_ms;
+    int64_t dead_max_rows;
     int64_t rows; /* look at so many at most */
 };
 
 /*
  * Look at the next rows and delete those that were done longer than keep_ms
- * ago.  Nothing is deleted, and no write transaction begun, while the wall
- * clock is not set.  A row that was done before the clock was set is stamped
- * now and so ages from here.
+ * ago, by what is known for sure (postbag__moment_age_ms): a clock that jumps
+ * moves nothing in the boot in which a row was done.  A row that was done
+ * before the clock was set gets a date when it is, of now if it is of an
+ * earlier boot, and so ages from there.  Without work no write transaction is
+ * begun.
  *
  * In a NORMAL transaction of its own: a delete that a power cut undoes is
  * done again, and until then the row only remembers longer than it must.

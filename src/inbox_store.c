@@ -8,7 +8,8 @@
 #include "error.h"
 #include "order.h"
 
-/* Which rows are unfinished; literally the condition of index inbox_due. */
+/* Which rows are unfinished; literally the condition of the indexes
+ * inbox_due and inbox_order. */
 #define UNFINISHED "state IN ('due', 'deferred')"
 
 #define HEADER(name) \
@@ -17,22 +18,26 @@
 #define TRACE \
     HEADER("traceparent") "," HEADER("tracestate") "," HEADER("correlationid")
 
+/* What load() reads. */
+#define COLUMNS \
+    "arrival, attempts, source, id, topic, payload, content_type," \
+    " key, response_topic, correlation_data, headers, received_ms," TRACE \
+    ", key_version, previous_version, expires_ms, boot, mono_ms"
+
 static const char *const sql[INBOX_STATEMENTS] = {
     /* No row comes back when the id is there with other content. */
     [INBOX_INSERT] =
         "INSERT INTO main.inbox(consumer, source, id, content_hash, state,"
         " error, topic, payload, content_type, key, key_version,"
         " response_topic, correlation_data, headers, received_ms, boot,"
-        " mono_ms, previous_version) VALUES (?1, ?2, ?3, ?4,"
+        " mono_ms, previous_version, expires_ms) VALUES (?1, ?2, ?3, ?4,"
         " iif(?5 IS NULL, 'due', 'dead'), ?5,"
-        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+        " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
         " ON CONFLICT(consumer, source, id) DO UPDATE SET seen = seen + 1"
         " WHERE content_hash IS excluded.content_hash RETURNING seen",
     [INBOX_COUNT] = "SELECT count(*) FROM (SELECT 1 FROM main.inbox LIMIT ?1)",
     [INBOX_NEXT] =
-        "SELECT arrival, attempts, source, id, topic, payload, content_type,"
-        " key, response_topic, correlation_data, headers, received_ms," TRACE
-        ", key_version, previous_version"
+        "SELECT " COLUMNS
         " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
         " AND state = 'due'"
         " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)"
@@ -40,19 +45,19 @@ static const char *const sql[INBOX_STATEMENTS] = {
         "  WHERE e.consumer = ?1 AND e." UNFINISHED
         "  AND e.state = 'due' AND e.arrival < i.arrival AND e.key = i.key))"
         " ORDER BY arrival LIMIT 1",
+    [INBOX_AGAIN] = "SELECT " COLUMNS " FROM main.inbox WHERE arrival = ?1"
+                    " AND state = 'due' AND attempts = ?2",
     [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
                        " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",
-    /* The payload goes: its pages are freed instead of being written once
-       more.  Identity and content hash stay, to know a duplicate by. */
-    [INBOX_DONE] = "UPDATE main.inbox SET state = 'done', processed_ms = ?2,"
-                   " attempts = attempts + 1, error = NULL, due_boot = NULL,"
-                   " due_ms = NULL, payload = NULL, correlation_data = NULL,"
-                   " headers = NULL WHERE arrival = ?1 AND state = 'due'",
+    [INBOX_DONE] = "UPDATE main.inbox SET" POSTBAG__INBOX_SHRINK
+                   ", processed_ms = ?2, boot = ?4, mono_ms = ?5,"
+                   " attempts = attempts + ?3, error = NULL"
+                   " WHERE arrival = ?1 AND state = 'due'",
     [INBOX_RETRY] =
-        "UPDATE main.inbox SET attempts = attempts + ?5, due_boot = ?2,"
+        "UPDATE main.inbox SET attempts = max(attempts + ?5, 0), due_boot = ?2,"
         " due_ms = ?3, error = ?4 WHERE arrival = ?1 AND state = 'due'",
     [INBOX_DEAD] = "UPDATE main.inbox SET state = 'dead', processed_ms = ?2,"
-                   " attempts = attempts + 1, due_boot = NULL, due_ms = NULL,"
+                   " attempts = attempts + ?4, due_boot = NULL, due_ms = NULL,"
                    " error = ?3 WHERE arrival = ?1 AND state = 'due'",
 };
 
@@ -115,6 +120,10 @@ static void bind_arrival(struct stmt *s, const struct inbox_arrival *a)
         postbag__bind_i64(s, 17, a->previous_version);
     else
         postbag__bind_null(s, 17);
+    if (a->expires_ms > 0)
+        postbag__bind_i64(s, 18, a->expires_ms);
+    else
+        postbag__bind_null(s, 18);
 }
 
 int postbag__inbox_accept(struct inbox_store *s, const struct inbox_arrival *a,
@@ -154,6 +163,19 @@ int postbag__inbox_count(struct inbox_store *s, int64_t most, int64_t *out)
 
 /* ---- work -------------------------------------------------------------- */
 
+static void load_age(struct stmt *s, struct inbox_row *row)
+{
+    size_t len;
+    const void *boot = postbag__col_bytes(s, 18, &len);
+
+    row->expires_ms = postbag__col_i64(s, 17);
+    row->came.wall_ms = postbag__col_i64(s, 11);
+    if (len != sizeof(row->came.boot))
+        return;
+    memcpy(row->came.boot, boot, len);
+    row->came.mono_ms = postbag__col_i64(s, 19);
+}
+
 static void load_order(struct stmt *s, struct postbag_command *c)
 {
     int has_version = c->key != NULL && !postbag__col_is_null(s, 15);
@@ -186,6 +208,7 @@ static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
     c->attempt = (unsigned)row->attempts + 1;
     c->received_ms = postbag__col_i64(s, 11);
     c->arrival = row->arrival;
+    load_age(s, row);
     c->traceparent = postbag__col_text(s, 12);
     c->tracestate = postbag__col_text(s, 13);
     c->correlation_id = postbag__col_text(s, 14);
@@ -215,6 +238,41 @@ int postbag__inbox_next(struct inbox_store *s, const char *consumer,
 void postbag__inbox_release(struct inbox_store *s)
 {
     postbag__reset(&s->stmts[INBOX_NEXT]);
+    postbag__reset(&s->stmts[INBOX_AGAIN]);
+}
+
+int postbag__inbox_try(struct inbox_store *s, struct inbox_row *row,
+    const struct inbox_now *now, int64_t delay_ms, const char *error)
+{
+    int err = postbag__inbox_retry(s, row->arrival, now, delay_ms, 1, error);
+
+    if (err == POSTBAG_OK) {
+        postbag__inbox_release(s);
+        row->is_tried = 1;
+    }
+    return err;
+}
+
+int postbag__inbox_again(
+    struct inbox_store *s, struct inbox_row *row, int *found)
+{
+    struct stmt *again;
+    int err = use(s, INBOX_AGAIN, &again);
+
+    *found = 0;
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(again, 1, row->arrival);
+    postbag__bind_i64(again, 2, row->attempts + 1);
+    err = postbag__row(again);
+    if (err != 1)
+        return err;
+    *found = 1;
+    load(again, row->command.consumer, row);
+    row->attempts--;
+    row->command.attempt--;
+    row->is_tried = 1;
+    return POSTBAG_OK;
 }
 
 int postbag__inbox_earliest(struct inbox_store *s, const char *consumer,
@@ -249,8 +307,8 @@ static int change_one(struct inbox_store *s, struct stmt *change)
     return err;
 }
 
-int postbag__inbox_done(
-    struct inbox_store *s, int64_t arrival, const struct inbox_now *now)
+int postbag__inbox_done(struct inbox_store *s, int64_t arrival,
+    const struct inbox_now *now, int charge)
 {
     struct stmt *done;
     int err = use(s, INBOX_DONE, &done);
@@ -259,6 +317,9 @@ int postbag__inbox_done(
         return err;
     postbag__bind_i64(done, 1, arrival);
     postbag__bind_i64(done, 2, now->wall_ms);
+    postbag__bind_i64(done, 3, charge);
+    postbag__bind_blob(done, 4, now->boot, 16);
+    postbag__bind_i64(done, 5, now->mono_ms);
     return change_one(s, done);
 }
 
@@ -280,7 +341,7 @@ int postbag__inbox_retry(struct inbox_store *s, int64_t arrival,
 }
 
 int postbag__inbox_dead(struct inbox_store *s, int64_t arrival,
-    const struct inbox_now *now, const char *error)
+    const struct inbox_now *now, int charge, const char *error)
 {
     struct stmt *dead;
     int err = use(s, INBOX_DEAD, &dead);
@@ -290,5 +351,6 @@ int postbag__inbox_dead(struct inbox_store *s, int64_t arrival,
     postbag__bind_i64(dead, 1, arrival);
     postbag__bind_i64(dead, 2, now->wall_ms);
     postbag__bind_text(dead, 3, error);
+    postbag__bind_i64(dead, 4, charge);
     return change_one(s, dead);
 }

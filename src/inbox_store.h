@@ -19,11 +19,21 @@
 #include <stdint.h>
 
 #include "db.h"
+#include "moment.h"
+
+/* In an UPDATE: what a row forgets when it becomes done.  Its pages are freed
+ * instead of being written once more.  Identity, content hash and result stay,
+ * to know a duplicate by and to answer it; the topic for people. */
+#define POSTBAG__INBOX_SHRINK \
+    " state = 'done', payload = NULL, content_type = NULL," \
+    " response_topic = NULL, correlation_data = NULL, headers = NULL," \
+    " expires_ms = NULL, due_boot = NULL, due_ms = NULL"
 
 enum inbox_statement {
     INBOX_INSERT,
     INBOX_COUNT,
     INBOX_NEXT,
+    INBOX_AGAIN,
     INBOX_EARLIEST,
     INBOX_DONE,
     INBOX_RETRY,
@@ -67,6 +77,7 @@ struct inbox_arrival {
     const void *correlation;
     size_t correlation_len;
     const char *headers;
+    int64_t expires_ms; /* how long it is valid from now on; 0: for ever */
     struct inbox_now now;
 };
 
@@ -76,6 +87,9 @@ enum inbox_accepted { INBOX_NEW, INBOX_DUPLICATE, INBOX_CONFLICT };
 struct inbox_row {
     int64_t arrival;
     int64_t attempts; /* so far */
+    int is_tried;     /* and this one is charged ahead, by postbag__inbox_try */
+    int64_t expires_ms; /* how long it was valid when it came; 0: for ever */
+    struct moment came;
     struct postbag_command command;
 };
 
@@ -101,20 +115,32 @@ POSTBAG_CHECK int postbag__inbox_count(
 POSTBAG_CHECK int postbag__inbox_next(struct inbox_store *s,
     const char *consumer, const struct inbox_now *now, struct inbox_row *row,
     int *found);
+/*
+ * Charge an attempt ahead, with a retry time and why, as if it had failed: so
+ * it reads if the process does not live to say more.  OK: row is released.
+ */
+POSTBAG_CHECK int postbag__inbox_try(struct inbox_store *s,
+    struct inbox_row *row, const struct inbox_now *now, int64_t delay_ms,
+    const char *error);
+/* That row once more, in a later transaction, if nobody has changed it since;
+ * attempts are those before the one that was charged. */
+POSTBAG_CHECK int postbag__inbox_again(
+    struct inbox_store *s, struct inbox_row *row, int *found);
 void postbag__inbox_release(struct inbox_store *s);
 /* The earliest retry time of a consumer that is still to come in this boot;
  * ENOTFOUND: none. */
 POSTBAG_CHECK int postbag__inbox_earliest(struct inbox_store *s,
     const char *consumer, const struct inbox_now *now, int64_t *mono_ms_out);
 
-/* Of a row that is due; else ENOTFOUND and nothing changed. */
-POSTBAG_CHECK int postbag__inbox_done(
-    struct inbox_store *s, int64_t arrival, const struct inbox_now *now);
-/* charge: 1, or 0 for an attempt that does not count. */
+/* Of a row that is due; else ENOTFOUND and nothing changed.  charge: attempts
+ * to add: 1, or 0 where it does not count or is charged already, or -1 to take
+ * that back. */
+POSTBAG_CHECK int postbag__inbox_done(struct inbox_store *s, int64_t arrival,
+    const struct inbox_now *now, int charge);
 POSTBAG_CHECK int postbag__inbox_retry(struct inbox_store *s, int64_t arrival,
     const struct inbox_now *now, int64_t delay_ms, int charge,
     const char *error);
 POSTBAG_CHECK int postbag__inbox_dead(struct inbox_store *s, int64_t arrival,
-    const struct inbox_now *now, const char *error);
+    const struct inbox_now *now, int charge, const char *error);
 
 #endif

@@ -33,3 +33,23 @@ int64_t postbag__moment_wall_ms(
         return 0;
     return now->wall_ms - (now->mono_ms - then->mono_ms);
 }
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t postbag__moment_age_ms(
+    const struct moment *then, const struct moment *now)
+{
+    int64_t by_wall = then->wall_ms >= POSTBAG__CLOCK_IS_SET_MS &&
+                              now->wall_ms >= POSTBAG__CLOCK_IS_SET_MS
+                          ? now->wall_ms - then->wall_ms
+                          : 0;
+
+    if (then->mono_ms <= 0)
+        return later(by_wall, 0);
+    if (memcmp(then->boot, now->boot, sizeof(now->boot)) == 0)
+        return later(now->mono_ms - then->mono_ms, 0);
+    return later(by_wall, now->mono_ms);
+}

@@ -29,4 +29,10 @@ struct moment postbag__moment_at(
 int64_t postbag__moment_wall_ms(
     const struct moment *then, const struct moment *now);
 
+/* How long ago that was: at least so long, whatever the clocks went through.
+ * By CLOCK_BOOTTIME in the same boot; else by the wall clock where it was set
+ * at both times, and not less than since the machine was booted. */
+int64_t postbag__moment_age_ms(
+    const struct moment *then, const struct moment *now);
+
 #endif

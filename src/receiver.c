@@ -198,6 +198,7 @@ static void fill_arrival(const struct receiver *r, struct inbox_arrival *a,
     a->response_topic = f->response_topic;
     a->correlation = f->correlation;
     a->correlation_len = f->correlation_len;
+    a->expires_ms = (int64_t)f->expiry_s * 1000;
     a->now.boot = r->boot;
     a->now.wall_ms = port->wall_ms(port->ctx);
     a->now.mono_ms = port->mono_us(port->ctx) / 1000;

@@ -19,6 +19,10 @@ static const char *const inbox_tables[] = {
     " UNIQUE(consumer, source, id)) STRICT",
     "CREATE INDEX inbox_due ON inbox(consumer, arrival)"
     " WHERE state IN ('due', 'deferred')",
+    /* is there an older one of the key? */
+    "CREATE INDEX inbox_order ON inbox(consumer, key, arrival)"
+    " WHERE state IN ('due', 'deferred') AND key IS NOT NULL",
+    "CREATE INDEX inbox_dead ON inbox(arrival) WHERE state = 'dead'",
     "CREATE INDEX inbox_deferred ON inbox(consumer, key, key_version)"
     " WHERE state = 'deferred'",
     "CREATE TABLE inbox_key("

@@ -345,16 +345,19 @@ int postbag__status_read(struct db *db, const char *dest,
 static int read_inbox(struct db *db, struct postbag_database *out)
 {
     int64_t *const to[] = {&out->inbox_due, &out->inbox_deferred,
-        &out->inbox_done, &out->inbox_dead, &out->inbox_claimed};
+        &out->inbox_done, &out->inbox_dead, &out->inbox_claimed,
+        &out->inbox_expired};
     struct stmt s;
     int err = postbag__prepare(db, &s,
         "SELECT count(*) FILTER (WHERE state = 'due'),"
         " count(*) FILTER (WHERE state = 'deferred'),"
         " count(*) FILTER (WHERE state = 'done'),"
         " count(*) FILTER (WHERE state = 'dead'),"
-        " count(*) FILTER (WHERE state = 'claimed') FROM inbox");
+        " count(*) FILTER (WHERE state = 'claimed'),"
+        " count(*) FILTER (WHERE state = 'dead' AND error GLOB 'expired*')"
+        " FROM inbox");
 
-    return err == POSTBAG_OK ? read_row(&s, to, 5) : err;
+    return err == POSTBAG_OK ? read_row(&s, to, 6) : err;
 }
 
 static int read_meta(struct db *db, const char *key, int64_t *out)

@@ -28,6 +28,7 @@ struct worker {
     const struct consumers *consumers;
     struct handling handling;
     char *reply_topics;
+    unsigned char *is_proven; /* by consumer, see handling.h */
     struct postbag_wake *wake;
     size_t turn;     /* the consumer to ask first */
     uint32_t failed; /* errors of the storage in a row */
@@ -46,7 +47,8 @@ static int start(struct worker *w, const struct worker_config *c)
         return postbag__fail(&h->db.fault, err, "the port made no wake");
     w->reply_topics =
         postbag__copy(c->reply_topics == NULL ? "" : c->reply_topics);
-    if (w->reply_topics == NULL)
+    w->is_proven = postbag__alloc(c->consumers->count + 1);
+    if (w->reply_topics == NULL || w->is_proven == NULL)
         return postbag__fail(
             &h->db.fault, POSTBAG_ENOMEM, "no memory for a worker");
     h->port = c->port;
@@ -87,6 +89,7 @@ void postbag__worker_close(struct worker *w)
     if (w->wake != NULL)
         w->port->wake_free(w->port->ctx, w->wake);
     postbag__free(w->reply_topics);
+    postbag__free(w->is_proven);
     postbag__free(w);
 }
 
@@ -128,7 +131,8 @@ static int run_next(struct worker *w, int *did_out)
         if (err == POSTBAG_OK)
             err = look(w, &c->list[index], &found);
         if (err == POSTBAG_OK && found)
-            err = postbag__handling_run(&w->handling, &c->list[index], did_out);
+            err = postbag__handling_run(
+                &w->handling, &c->list[index], &w->is_proven[index], did_out);
         if (*did_out) {
             w->turn = (index + 1) % c->count;
             break;

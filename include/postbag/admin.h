@@ -139,6 +139,7 @@ struct postbag_database {
     int64_t inbox_done;
     int64_t inbox_dead;
     int64_t inbox_claimed; /* requests that were claimed and not finished */
+    int64_t inbox_expired; /* of the dead ones: too old for their handler */
     /* What the limits are measured against: what waits for the slowest
        destination, and which that is, by rows and by bytes. */
     int64_t waiting_rows;
@@ -413,6 +414,50 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_requeue(struct postbag_admin *a,
  */
 POSTBAG_API POSTBAG_CHECK int postbag_admin_discard(struct postbag_admin *a,
     const char *dest, int64_t seq, const struct postbag_id *id);
+
+/* Which commands of the inbox: those for which all that is given holds. */
+struct postbag_inbox_choice {
+    size_t struct_size;
+    int64_t arrival; /* 0: any */
+    const void *id;  /* bytes, as text or blob; NULL: any */
+    size_t id_len;
+    const char *consumer; /* NULL: any */
+};
+
+/**
+ * Have dead commands handled again: same id, same place in the order of their
+ * key, attempts start at 0, due at once.  On disk when it returns; a worker
+ * sees it within 5 s.  Commands of the key that were handled meanwhile are not
+ * called back, and one that has expired is dead again when its turn comes.  One
+ * that waits for another try is due at once, too, if it is
+ * named by arrival or id; it keeps its attempts.  Those that were stored
+ * without their payload, since it was too large, stay dead.
+ * @param which      NULL: all that are dead
+ * @param count_out  may be NULL; how many were requeued
+ * @return POSTBAG_OK, EVERSION, ENOTFOUND (named by arrival or id, and it is
+ *         not there, is done, waits for nothing or has no payload), ESTATE
+ *         (opened to look only)
+ * Blocks: on SQLite, with an fsync.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_inbox_requeue(
+    struct postbag_admin *a, const struct postbag_inbox_choice *which,
+    int64_t *count_out);
+
+/**
+ * Give dead commands up for good; one that is due, too, if it is named by
+ * arrival or id.  Its payload is deleted and its identity stays, as of a done
+ * one, with the error "discarded": what is delivered again is a duplicate.
+ * Later ones of its key go on.  On disk when it returns.  A handler that runs
+ * for it is waited for, and then it is done.
+ * @param which      NULL: all that are dead
+ * @param count_out  may be NULL; how many were discarded
+ * @return POSTBAG_OK, EVERSION, ENOTFOUND (named by arrival or id, and it is
+ *         not there, or done), ESTATE (opened to look only)
+ * Blocks: on SQLite, with an fsync.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_inbox_discard(
+    struct postbag_admin *a, const struct postbag_inbox_choice *which,
+    int64_t *count_out);
 
 /**
  * Delete what is settled for every destination, also rows that keep_s and

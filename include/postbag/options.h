@@ -138,6 +138,9 @@
         "redeliver") \
     X(U32, inbox_max_rows, 100000, 10, 100000000, "rows", \
         "most commands kept; beyond it new ones are not acknowledged") \
+    X(U32, inbox_dead_max_rows, 10000, 1, 100000000, "rows", \
+        "most dead commands kept; beyond it the oldest are given up: of them " \
+        "only what tells a duplicate is kept, as of done ones") \
     X(U32, inbox_accept_ms, 100, 1, 1000, "ms", \
         "longest wait for the database while a command is being stored") \
     X(STR, identity, "cloudevents,id,correlation,json:$.id", 1, 255, "", \

@@ -328,7 +328,7 @@ POSTBAG_API POSTBAG_CHECK int postbag_step(
 
 /**
  * Run at most one command handler, for firmware without the worker thread.
- * @param did_out  1 if a handler ran, else 0
+ * @param did_out  1 if a handler ran, or a command was given up before; else 0
  * @return POSTBAG_OK, EBUSY, EIO, ENOSPC, ENOMEM, ECORRUPT
  * Thread: always the same one.  Blocks: as long as the handler does.
  */
@@ -445,7 +445,12 @@ enum postbag_outcome {
  * transaction is open on it: what you write through postbag_writer_db(w) and
  * what you postbag_put commits together with the mark that the command is
  * done, or not at all.  BEGIN, COMMIT, ROLLBACK, SAVEPOINT and ATTACH are
- * denied there.  All of *cmd is valid until you return.
+ * denied there.  A command whose MQTT 5 Message Expiry Interval is over by the
+ * clocks that can be trusted is not given to you, but kept among the dead.
+ * All of *cmd is valid until you return.  A run that the process
+ * does not outlive is undone, and is an attempt like one that ended with
+ * POSTBAG_RETRY, but for one that the storage cut off: a command that crashes
+ * its handler is dead after max_attempts, and others go on before its next try.
  */
 typedef enum postbag_outcome (*postbag_handler)(
     void *ctx, const struct postbag_command *cmd, struct postbag_writer *w);

@@ -25,7 +25,7 @@ struct args {
     const char *id, *from, *to;
     int64_t max_payload, wait_ms, prepare;
     int64_t priority, ttl_ms, key_version;
-    int64_t limit, after, seq;
+    int64_t limit, after, seq, arrival;
     int no_color, retain, all, yes, options, once, help;
 };
 

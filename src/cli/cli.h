@@ -52,6 +52,8 @@ int cli_show(const struct args *args);
 int cli_dead_ls(const struct args *args);
 int cli_dead_requeue(const struct args *args);
 int cli_dead_discard(const struct args *args);
+int cli_inbox_requeue(const struct args *args);
+int cli_inbox_discard(const struct args *args);
 int cli_inbox_ls(const struct args *args);
 int cli_dest_ls(const struct args *args);
 int cli_dest_add(const struct args *args);

@@ -74,6 +74,15 @@ static const struct command commands[] = {
         "List commands that came in.\n"
         "States: due, deferred, done, dead, claimed.",
         cli_inbox_ls},
+    {"inbox requeue", "DB", 1, 1, " id arrival all consumer wait ",
+        "Handle dead commands again: --id, --arrival or --all.\n"
+        "With --id or --arrival also one that waits for another try: at once.",
+        cli_inbox_requeue},
+    {"inbox discard", "DB", 1, 1, " id arrival all consumer yes wait ",
+        "Give up dead commands: --id, --arrival or --all.\n"
+        "With --id or --arrival also one that is not dead yet.\n"
+        "A redelivery is still known as a duplicate.",
+        cli_inbox_discard},
     {"purge", "DB", 1, 1, " yes wait ",
         "Delete what was delivered.\n"
         "Also what the relay's options keep_s and keep_rows would still keep.",
@@ -221,7 +230,7 @@ static int is_group(const char *word)
 /* group NULL: all commands. */
 static int usage(FILE *to, const char *group, int code)
 {
-    (void)fprintf(to, "Usage: postbag %s%sCOMMAND ...\n\n",
+    (void)fprintf(to, "Usage: postbag %s%sCOMMAND ...\n",
         group == NULL ? "" : group, group == NULL ? "" : " ");
     for (int i = 0; i < COMMANDS; i++) {
         char left[48];
@@ -234,7 +243,7 @@ static int usage(FILE *to, const char *group, int code)
             (int)strcspn(commands[i].help, "\n"), commands[i].help);
     }
     (void)fprintf(to,
-        "\npostbag %s%sCOMMAND --help tells more.  DB is the application's"
+        "postbag %s%sCOMMAND --help tells more.  DB is the application's"
         " database.\n"
         "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
         " 5 refused, 6 unsound\n",

@@ -32,6 +32,7 @@ void report_database_json(struct report *r)
     json_number(j, "deferred", d->inbox_deferred);
     json_number(j, "done", d->inbox_done);
     json_number(j, "dead", d->inbox_dead);
+    json_number(j, "expired", d->inbox_expired);
     json_number(j, "claimed", d->inbox_claimed);
     json_close(j, '}');
 }

@@ -70,11 +70,11 @@ void report_database_plain(const struct report *r)
         words_bytes(&unused, d->free_bytes), words_bytes(&wal, d->wal_bytes));
     room_plain(d);
     name("inbox");
-    (void)printf(
-        "%lld due, %lld deferred, %lld done, %lld dead, %lld claimed\n",
+    (void)printf("%lld due, %lld deferred, %lld done, %lld dead"
+                 " (%lld expired), %lld claimed\n",
         (long long)d->inbox_due, (long long)d->inbox_deferred,
         (long long)d->inbox_done, (long long)d->inbox_dead,
-        (long long)d->inbox_claimed);
+        (long long)d->inbox_expired, (long long)d->inbox_claimed);
     limits_plain(d);
 }
 

@@ -17,7 +17,8 @@ from harness import (CliTest, ERROR, LOCKED, NOT_FOUND, OK, POSTBAG, UNSOUND,
 
 COMMANDS = ["init", "put", "status", "relay", "ls", "show", "dead ls",
             "dead requeue", "dead discard", "dest ls", "dest add",
-            "dest remove", "inbox ls", "purge", "archive", "replay", "vacuum",
+            "dest remove", "inbox ls", "inbox requeue",
+            "inbox discard", "purge", "archive", "replay", "vacuum",
             "verify", "version"]
 
 KILL = """INSERT INTO outbox_held(dest, seq, state, attempts, error, dead_ms,
@@ -292,12 +293,15 @@ class Status(CliTest):
 
     def test_status_storage_and_inbox(self):
         self.init()
-        self.sql("INSERT INTO inbox(consumer, id, state, received_ms)"
-                 " VALUES ('c', 'a', 'dead', 1), ('c', 'b', 'due', 1)")
+        self.sql("INSERT INTO inbox(consumer, id, state, received_ms, error)"
+                 " VALUES ('c', 'a', 'dead', 1, 'expired: too late'),"
+                 " ('c', 'c', 'dead', 1, 'rejected'),"
+                 " ('c', 'b', 'due', 1, NULL)")
         report = self.json("status", self.db)
         self.assertEqual(report["inbox"],
-                         {"due": 1, "deferred": 0, "done": 0, "dead": 1,
-                          "claimed": 0})
+                         {"due": 1, "deferred": 0, "done": 0, "dead": 2,
+                          "expired": 1, "claimed": 0})
+        self.assertIn("2 dead (1 expired)", self.ok("status", self.db))
         database = report["database"]
         self.assertEqual(database["path"], self.db)
         self.assertEqual(database["page_bytes"], 4096)
@@ -831,6 +835,44 @@ class Inbox(CliTest):
             self.json("inbox", "ls", self.db, "--consumer", "pump"), [])
         self.assertTrue(re.search("cmd/1", self.ok("inbox", "ls", self.db)))
         self.refused(USAGE, "--state", "inbox", "ls", self.db, "--state", "x")
+
+    def fill(self):
+        self.init()
+        self.sql("INSERT INTO inbox(consumer, id, state, payload, received_ms,"
+                 " processed_ms) VALUES ('door', 'a', 'dead', '', 1, 2),"
+                 " ('door', 'b', 'dead', '', 1, 2),"
+                 " ('pump', 'a', 'dead', '', 1, 2)")
+
+    def states(self):
+        return [row["state"] for row in self.json("inbox", "ls", self.db)]
+
+    def test_inbox_requeue_one_a_consumer_s_or_all(self):
+        self.fill()
+        args = ("inbox", "requeue", self.db)
+        self.assertEqual(self.ok(*args, "--id", "a", "--consumer", "pump"),
+                         "1 requeued\n")
+        self.assertEqual(self.states(), ["dead", "dead", "due"])
+        self.assertEqual(self.ok(*args, "--arrival", "2"), "1 requeued\n")
+        self.assertEqual(self.ok(*args, "--all"), "1 requeued\n")
+        self.assertEqual(self.ok(*args, "--all"), "0 requeued\n")
+
+    def test_inbox_discard_wants_yes(self):
+        self.fill()
+        args = ("inbox", "discard", self.db)
+        self.refused(USAGE, "--yes", *args, "--all")
+        self.assertEqual(self.states(), ["dead"] * 3)
+        self.assertEqual(self.ok(*args, "--id", "a", "--yes"),
+                         "2 discarded\n")
+        self.assertEqual(self.states(), ["done", "dead", "done"])
+
+    def test_inbox_repair_mistakes_change_nothing(self):
+        self.fill()
+        for args in (("inbox", "requeue", self.db),
+                     ("inbox", "discard", self.db, "--yes")):
+            self.refused(USAGE, "say which", *args)
+            self.refused(USAGE, "say which", *args, "--all", "--id", "a")
+            self.refused(NOT_FOUND, "no such command", *args, "--id", "c")
+        self.assertEqual(self.states(), ["dead"] * 3)
 
 
 if __name__ == "__main__":

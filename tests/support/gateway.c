@@ -19,6 +19,7 @@
  *   commands=F  subscribe to the filter F; a command adds a row to table
  *               effect, and is answered if it names a response topic; the
  *               point "handler" is passed before it returns
+ *   poison=ID   crash in the handler of the command with this id
  *   failing=F   one more consumer, that adds no row: it asks for another try
  *               of whatever has a topic that ends in "bad"
  *   slow=F      one more, that adds its row to table effect after slow_ms=N
@@ -49,7 +50,7 @@ struct gateway {
     struct postbag_paho_config paho;
     struct {
         uint32_t work, gap_us, hold_us, no_put, tolerate, slow_ms;
-        const char *sync, *commands, *deadly, *failing, *slow;
+        const char *sync, *commands, *deadly, *poison, *failing, *slow;
     } own;
     struct trouble trouble;
     struct postbag *postbag;
@@ -73,6 +74,7 @@ static const struct word_option own_words[] = {
     OWN(sync, 1),
     OWN(commands, 1),
     OWN(deadly, 1),
+    OWN(poison, 1),
     OWN(failing, 1),
     OWN(slow, 1),
     OWN(slow_ms, 0),
@@ -146,14 +148,25 @@ static void add_effect(sqlite3 *db, const struct postbag_command *cmd)
     sqlite3_finalize(s);
 }
 
+/* A true one: the worker's thread has blocked what raise() would send. */
+static void crash(void)
+{
+    char *volatile nowhere = NULL;
+
+    *nowhere = 'x';
+}
+
 static enum postbag_outcome handle(
     void *ctx, const struct postbag_command *cmd, struct postbag_writer *w)
 {
+    const char *poison = ((struct gateway *)ctx)->own.poison;
     struct postbag_message m = {.struct_size = sizeof(m), .is_text = 1};
     int err = POSTBAG_OK;
 
-    (void)ctx;
     add_effect(postbag_writer_db(w), cmd);
+    if (poison != NULL && strlen(poison) == cmd->id_len &&
+        memcmp(poison, cmd->id, cmd->id_len) == 0)
+        crash();
     m.payload = cmd->id;
     m.payload_len = cmd->id_len;
     if (cmd->response_topic != NULL)
@@ -179,10 +192,10 @@ static enum postbag_outcome handle_or_fail(
 static enum postbag_outcome handle_slowly(
     void *ctx, const struct postbag_command *cmd, struct postbag_writer *w)
 {
-    const uint32_t *slow_ms = ctx;
+    const struct gateway *g = ctx;
 
     say("slow begins\n");
-    pause_us(*slow_ms * 1000);
+    pause_us(g->own.slow_ms * 1000);
     add_effect(postbag_writer_db(w), cmd);
     say("slow ends\n");
     return POSTBAG_DONE;
@@ -202,7 +215,7 @@ static void subscribe(struct gateway *g)
     for (size_t i = 0; i < sizeof(consumers) / sizeof(consumers[0]); i++)
         if (consumers[i].filter != NULL &&
             postbag_on(g->postbag, consumers[i].name, consumers[i].filter,
-                consumers[i].handler, &g->own.slow_ms) != POSTBAG_OK)
+                consumers[i].handler, g) != POSTBAG_OK)
             die("%s=%s", consumers[i].name, consumers[i].filter);
 }
 

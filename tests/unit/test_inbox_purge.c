@@ -43,10 +43,10 @@ static void put(struct world *w, int n, const char *rows_state, int64_t at)
     temp_db_run(&w->t, sql);
 }
 
-/* Sweep to the end at a time; returns how many rows went. */
-static int64_t purge(struct world *w, int64_t now, int64_t rows)
+/* Sweep to the end, at what the clocks say; returns how many rows went. */
+static int64_t purge_at(struct world *w, struct moment now, int64_t rows)
 {
-    const struct inbox_purge p = {.wall_ms = now, .keep_ms = HOUR, rows};
+    const struct inbox_purge p = {.now = now, .keep_ms = HOUR, .rows = rows};
     int64_t sum = 0;
     int more = 1;
 
@@ -60,6 +60,13 @@ static int64_t purge(struct world *w, int64_t now, int64_t rows)
         sum += deleted;
     }
     return sum;
+}
+
+static int64_t purge(struct world *w, int64_t now, int64_t rows)
+{
+    const struct moment at = {.wall_ms = now, .mono_ms = 1, .boot = {1}};
+
+    return purge_at(w, at, rows);
 }
 
 static void test_inbox_purge_old_done_rows_go(void **state)
@@ -123,6 +130,67 @@ static void test_inbox_purge_rows_of_unset_clock_age_from_now(void **state)
     assert_int_equal(purge(w, NOW + HOUR + 1, 100), 10);
 }
 
+/* Ten rows, done in boot 1, 5 ms after it began, and enough that are newer. */
+static void put_of_boot(struct world *w, int64_t processed_ms)
+{
+    put(w, 10, "done", processed_ms);
+    temp_db_run(&w->t, "UPDATE inbox SET mono_ms = 5,"
+                       " boot = x'01000000000000000000000000000000'");
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+}
+
+static struct moment at(uint8_t boot, int64_t mono_ms, int64_t wall_ms)
+{
+    const struct moment now = {
+        .wall_ms = wall_ms, .mono_ms = mono_ms, .boot = {boot}};
+
+    return now;
+}
+
+static void test_inbox_purge_a_clock_that_jumps_moves_nothing(void **state)
+{
+    struct world *w = *state;
+
+    put_of_boot(w, NOW);
+    assert_int_equal(purge_at(w, at(1, 6, NOW + 1000 * HOUR), 100), 0);
+    /* nor does it go without one */
+    assert_int_equal(purge_at(w, at(1, 5 + HOUR, NOW - HOUR), 100), 0);
+    assert_int_equal(purge_at(w, at(1, 6 + HOUR, 1000), 100), 10);
+}
+
+static void test_inbox_purge_later_boot_counts_by_the_wall_clock(void **state)
+{
+    struct world *w = *state;
+
+    put_of_boot(w, NOW);
+    assert_int_equal(purge_at(w, at(2, 7, NOW + HOUR), 100), 0);
+    assert_int_equal(purge_at(w, at(2, 7, NOW - 9 * HOUR), 100), 0);
+    assert_int_equal(purge_at(w, at(2, 7, NOW + HOUR + 1), 100), 10);
+}
+
+/* Without a clock they are at least as old as the boot that is later. */
+static void test_inbox_purge_later_boot_counts_itself(void **state)
+{
+    struct world *w = *state;
+
+    put_of_boot(w, 1000);
+    assert_int_equal(purge_at(w, at(2, HOUR, 1000), 100), 0);
+    assert_int_equal(purge_at(w, at(2, HOUR + 1, 1000), 100), 10);
+}
+
+/* The time server answers: a row that was done in 1970 is an hour old. */
+static void test_inbox_purge_dates_what_was_done_before_the_clock(void **state)
+{
+    struct world *w = *state;
+
+    put_of_boot(w, 1000);
+    assert_int_equal(purge_at(w, at(1, 5 + HOUR, NOW), 100), 0);
+    assert_int_equal(temp_db_get(&w->t, "SELECT max(processed_ms) FROM inbox"
+                                        " WHERE state = 'done'"),
+        NOW - HOUR);
+    assert_int_equal(purge_at(w, at(1, 6 + HOUR, NOW), 100), 10);
+}
+
 static void test_inbox_purge_without_work_writes_nothing(void **state)
 {
     struct world *w = *state;
@@ -146,7 +214,8 @@ static void test_inbox_purge_without_work_writes_nothing(void **state)
 
 static void test_inbox_purge_busy_database_is_told_and_kept(void **state)
 {
-    const struct inbox_purge p = {.wall_ms = NOW, .keep_ms = HOUR, 100};
+    const struct inbox_purge p = {
+        .now = {.wall_ms = NOW}, .keep_ms = HOUR, .rows = 100};
     struct world *w = *state;
     struct db other;
     int64_t deleted;
@@ -181,6 +250,10 @@ int main(void)
         TEST(test_inbox_purge_newest_thousand_stay),
         TEST(test_inbox_purge_unset_clock_deletes_nothing),
         TEST(test_inbox_purge_rows_of_unset_clock_age_from_now),
+        TEST(test_inbox_purge_a_clock_that_jumps_moves_nothing),
+        TEST(test_inbox_purge_later_boot_counts_by_the_wall_clock),
+        TEST(test_inbox_purge_later_boot_counts_itself),
+        TEST(test_inbox_purge_dates_what_was_done_before_the_clock),
         TEST(test_inbox_purge_without_work_writes_nothing),
         TEST(test_inbox_purge_busy_database_is_told_and_kept),
     };

@@ -2,6 +2,7 @@
 /* The SQL of inbox rows, each statement against rows in the file. */
 #include "temp_db.h"
 
+#include <sqlite3.h>
 #include <string.h>
 
 #include "inbox_store.h"
@@ -239,12 +240,16 @@ static void test_inbox_store_done_forgets_payload_not_identity(void **state)
     struct inbox_arrival a = arrival(w, "1");
 
     assert_int_equal(put(w, &a), INBOX_NEW);
-    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now), POSTBAG_OK);
+    w->now.mono_ms = 6000;
+    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now, 1), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 0);
-    assert_int_equal(
-        temp_db_get(&w->t,
-            "SELECT count(*) FROM inbox WHERE state = 'done'"
-            " AND payload IS NULL AND processed_ms = 1800000000000"),
+    assert_int_equal(temp_db_get(&w->t,
+                         "SELECT count(*) FROM inbox WHERE state = 'done'"
+                         " AND payload IS NULL AND processed_ms = 1800000000000"
+                         " AND content_type IS NULL AND response_topic IS NULL"
+                         " AND headers IS NULL AND topic = 'cmd'"
+                         " AND boot = x'01000000000000000000000000000000'"
+                         " AND mono_ms = 6000"),
         1);
     assert_int_equal(put(w, &a), INBOX_DUPLICATE);
     a.content_hash = content_b;
@@ -256,10 +261,11 @@ static void test_inbox_store_outcome_of_finished_row_is_refused(void **state)
     struct world *w = *state;
 
     put_keyed(w, "1", NULL);
-    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now), POSTBAG_OK);
-    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now), POSTBAG_ENOTFOUND);
+    assert_int_equal(postbag__inbox_done(&w->s, 1, &w->now, 1), POSTBAG_OK);
     assert_int_equal(
-        postbag__inbox_dead(&w->s, 1, &w->now, "e"), POSTBAG_ENOTFOUND);
+        postbag__inbox_done(&w->s, 1, &w->now, 1), POSTBAG_ENOTFOUND);
+    assert_int_equal(
+        postbag__inbox_dead(&w->s, 1, &w->now, 1, "e"), POSTBAG_ENOTFOUND);
     assert_int_equal(
         postbag__inbox_retry(&w->s, 1, &w->now, 1, 1, "e"), POSTBAG_ENOTFOUND);
     assert_int_equal(
@@ -316,11 +322,12 @@ static void test_inbox_store_key_waits_for_its_elder_only(void **state)
     assert_int_equal(
         postbag__inbox_retry(&w->s, 1, &w->now, 700, 1, "why"), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 3);
-    assert_int_equal(postbag__inbox_done(&w->s, 3, &w->now), POSTBAG_OK);
+    assert_int_equal(postbag__inbox_done(&w->s, 3, &w->now, 1), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 4);
-    assert_int_equal(postbag__inbox_done(&w->s, 4, &w->now), POSTBAG_OK);
+    assert_int_equal(postbag__inbox_done(&w->s, 4, &w->now, 1), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 0);
-    assert_int_equal(postbag__inbox_dead(&w->s, 1, &w->now, "why"), POSTBAG_OK);
+    assert_int_equal(
+        postbag__inbox_dead(&w->s, 1, &w->now, 1, "why"), POSTBAG_OK);
     assert_int_equal(next(w, "c"), 2);
 }
 
@@ -334,6 +341,34 @@ static void test_inbox_store_key_of_other_consumer_does_not_hold(void **state)
     a.consumer = "d";
     assert_int_equal(put(w, &a), INBOX_NEW);
     assert_int_equal(next(w, "d"), 2);
+}
+
+/* Work of the statement for the next row: steps of SQLite's machine. */
+static int64_t steps_of_next(struct world *w, int64_t expected)
+{
+    sqlite3_stmt *next_row;
+
+    assert_int_equal(next(w, "c"), expected);
+    next_row = w->s.stmts[INBOX_NEXT].handle;
+    return sqlite3_stmt_status(next_row, SQLITE_STMTSTATUS_VM_STEP, 1);
+}
+
+/* A retrying row of each key and one behind it: one look at each, no more. */
+static void test_inbox_store_next_behind_many_retries_is_found_soon(
+    void **state)
+{
+    struct world *w = *state;
+    enum { KEYS = 1000 };
+
+    temp_db_run(&w->t,
+        "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL"
+        " SELECT i + 1 FROM n WHERE i < 2000)"
+        " INSERT INTO inbox(consumer, id, key, due_boot, due_ms, payload,"
+        "  received_ms) SELECT 'c', i, 'k' || (i % 1000),"
+        "  iif(i <= 1000, x'01000000000000000000000000000000', NULL),"
+        "  iif(i <= 1000, 9000, NULL), '', 1 FROM n");
+    put_keyed(w, "last", "free");
+    assert_int_equal(steps_of_next(w, 2 * KEYS + 1) < 2 * KEYS * 50, 1);
 }
 
 static void test_inbox_store_born_dead_is_not_due(void **state)
@@ -382,6 +417,7 @@ int main(void)
         TEST(test_inbox_store_retry_of_other_boot_is_due),
         TEST(test_inbox_store_key_waits_for_its_elder_only),
         TEST(test_inbox_store_key_of_other_consumer_does_not_hold),
+        TEST(test_inbox_store_next_behind_many_retries_is_found_soon),
         TEST(test_inbox_store_born_dead_is_not_due),
         TEST(test_inbox_store_count_stops_at_most),
     };

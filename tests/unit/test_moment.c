@@ -76,10 +76,48 @@ static void test_moment_now_is_what_the_port_says(void **state)
     assert_memory_equal(began.boot, boot, sizeof(boot));
 }
 
+/* What no clock can know for sure does not count. */
+static void test_moment_age_is_at_least_what_is_known(void **state)
+{
+    const int64_t set = POSTBAG__CLOCK_IS_SET_MS;
+    const struct {
+        const char *what;
+        struct moment then, now;
+        int64_t age_ms;
+    } all[] = {
+        {"the same boot, whatever the wall clock does",
+            moment(1, MINUTE_MS, today_ms), moment(1, HOUR_MS, 5),
+            59 * MINUTE_MS},
+        {"the same boot, and the clock was set since", moment(1, MINUTE_MS, 0),
+            moment(1, HOUR_MS, today_ms), 59 * MINUTE_MS},
+        {"another boot", moment(1, MINUTE_MS, today_ms - 7 * HOUR_MS),
+            moment(2, HOUR_MS, today_ms), 7 * HOUR_MS},
+        {"another boot, and the clock went back",
+            moment(1, MINUTE_MS, today_ms), moment(2, HOUR_MS, set), HOUR_MS},
+        {"another boot, and it was not set", moment(1, MINUTE_MS, 0),
+            moment(2, HOUR_MS, today_ms), HOUR_MS},
+        {"another boot, and it is not set", moment(1, MINUTE_MS, today_ms),
+            moment(2, HOUR_MS, 0), HOUR_MS},
+        {"no stamp", moment(0, 0, today_ms - 3), moment(1, HOUR_MS, today_ms),
+            3},
+        {"no stamp, and it was not set", moment(0, 0, 0),
+            moment(1, HOUR_MS, today_ms), 0},
+        {"no stamp, and the clock went back", moment(0, 0, today_ms),
+            moment(1, HOUR_MS, set), 0},
+        {"later than now", moment(1, HOUR_MS, 0), moment(1, MINUTE_MS, 0), 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (postbag__moment_age_ms(&all[i].then, &all[i].now) != all[i].age_ms)
+            fail_msg("%s", all[i].what);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moment_then_as_known_now),
+        cmocka_unit_test(test_moment_age_is_at_least_what_is_known),
         cmocka_unit_test(test_moment_now_is_what_the_port_says),
     };
 

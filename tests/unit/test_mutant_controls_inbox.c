@@ -50,6 +50,7 @@ static void test_inbox_done_is_synced_with_its_effect(void **state)
 {
     struct inbox_world *w = *state;
 
+    prove_handler(w);
     world_deliver(w, "1", NULL);
     wal_syncs = 0;
     assert_int_equal(world_run_one(w), 1);
@@ -61,6 +62,7 @@ static void test_inbox_death_is_synced(void **state)
 {
     struct inbox_world *w = *state;
 
+    prove_handler(w);
     script.outcome = POSTBAG_REJECT;
     world_deliver(w, "1", NULL);
     wal_syncs = 0;
@@ -73,6 +75,7 @@ static void test_inbox_retry_time_needs_no_sync(void **state)
 {
     struct inbox_world *w = *state;
 
+    prove_handler(w);
     script.outcome = POSTBAG_RETRY;
     world_deliver(w, "1", NULL);
     wal_syncs = 0;
