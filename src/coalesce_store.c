@@ -56,7 +56,7 @@ static const struct stmt_plan plan[] = {
     {offsetof(struct coalesce_store, older_held),
         "SELECT h.seq FROM outbox o JOIN outbox_held h ON h.dest = ?1"
         " AND " ALIKE("o", "h") " AND " WAITS(
-            "h") " WHERE o.seq = ?2 ORDER BY h.seq LIMIT 1"},
+            "h") " WHERE o.seq = ?2 AND NOT h.replay ORDER BY h.seq LIMIT 1"},
 };
 enum { STATEMENTS = sizeof(plan) / sizeof(plan[0]) };
 

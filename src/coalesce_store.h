@@ -42,7 +42,8 @@ POSTBAG_CHECK int postbag__coalesce_newer(
  */
 POSTBAG_CHECK int postbag__coalesce_newer_than_held(
     struct coalesce_store *c, int64_t seq);
-/* The oldest retry or behind row that this row of the log replaces: 1 and its
+/* The oldest retry or behind row, no replay, that this row of the log replaces:
+ * 1 and its
  * seq, 0, or an error. */
 POSTBAG_CHECK int postbag__coalesce_older_held(
     struct coalesce_store *c, int64_t seq, int64_t *out);

@@ -15,7 +15,7 @@
 /* What the end of a row's wait needs to know of it. */
 #define WHO_ENDS \
     " RETURNING key, priority, length(CAST(topic AS BLOB))" \
-    " + length(CAST(payload AS BLOB))"
+    " + length(CAST(payload AS BLOB)), replay"
 
 /* of one lane */
 #define RETRIES \
@@ -322,6 +322,7 @@ int postbag__held_drop(
     if (err != 1)
         return err;
     lost.bytes = postbag__col_i64(&h->remove, 2);
+    lost.is_replay = postbag__col_i64(&h->remove, 3) != 0;
     err = count(h, &h->count_dropped, &h->remove);
     if (err == POSTBAG_OK)
         err = postbag__lost_note(h->lost, &lost, reason, wall_ms);

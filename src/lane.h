@@ -44,6 +44,7 @@ struct entry {
 /* Rows that were dropped one after the other; n is 0: none. */
 struct lost {
     int64_t lo, hi, n, bytes;
+    int is_replay; /* they were delivered before: no entry may name them */
 };
 
 /* What passed the cursor since the last save. */

@@ -89,7 +89,8 @@ static int run(struct lost_store *l, struct stmt *s, const struct lost *lost,
     postbag__bind_i64(s, 5, lost->bytes);
     postbag__bind_text(s, 6, reason);
     postbag__bind_i64(s, 7, at_ms);
-    postbag__bind_i64(s, 8, lost->n == lost->hi - lost->lo + 1);
+    postbag__bind_i64(
+        s, 8, !lost->is_replay && lost->n == lost->hi - lost->lo + 1);
     return postbag__run(s);
 }
 

@@ -30,8 +30,8 @@ POSTBAG_CHECK int postbag__lost_open(
 void postbag__lost_close(struct lost_store *l);
 
 /* Record dropped rows, in the transaction that counts them.  An entry of the
- * same reason that ends right before them grows.  Rows with others between them
- * are summed up. */
+ * same reason that ends right before them grows.  Rows with others between
+ * them, and replays, are summed up. */
 POSTBAG_CHECK int postbag__lost_note(struct lost_store *l,
     const struct lost *lost, const char *reason, int64_t at_ms);
 

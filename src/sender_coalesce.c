@@ -44,9 +44,10 @@ int postbag__sender_coalesce(struct sender *s, int lane, struct entry *e)
     return err;
 }
 
+/* A replay is wanted as it was, whatever came since. */
 int postbag__sender_replace_held(struct sender *s, const struct row *row)
 {
-    int err = row->coalesces
+    int err = row->coalesces && !row->is_replay
                   ? postbag__coalesce_newer_than_held(s->coalesce, row->seq)
                   : 0;
 

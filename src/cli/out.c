@@ -151,8 +151,9 @@ void json_bool(struct json *j, const char *name, int is_true)
 void json_time(struct json *j, const char *name, int64_t ms)
 {
     struct words w;
+    const char *text = words_time(&w, ms);
 
-    json_text(j, name, ms == 0 ? NULL : words_time(&w, ms));
+    json_text(j, name, strcmp(text, "-") == 0 ? NULL : text);
 }
 
 /* ---- rows ---- */

@@ -74,7 +74,8 @@ void rows_end(struct rows *r);
 struct words {
     char text[48];
 };
-const char *words_time(struct words *buf, int64_t ms);         /* 0: "-" */
+/* "-": 0, or no time that can be told */
+const char *words_time(struct words *buf, int64_t ms);
 const char *words_span(struct words *buf, int64_t ms);         /* "3 h 12 m" */
 const char *words_bytes(struct words *buf, int64_t n);         /* "1.2 MiB" */
 const char *words_rate(struct words *buf, int64_t per_1000_s); /* "2.5/s" */

@@ -6,7 +6,9 @@
 
 const char *words_time(struct words *buf, int64_t ms)
 {
-    const time_t seconds = (time_t)(ms / 1000);
+    /* rounded down, also before 1970 */
+    const time_t seconds = (time_t)(ms / 1000 - (ms % 1000 < 0));
+    const int rest = (int)((ms % 1000 + 1000) % 1000);
     struct tm parts;
     char date[24];
 
@@ -14,8 +16,7 @@ const char *words_time(struct words *buf, int64_t ms)
         strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &parts) == 0)
         (void)snprintf(buf->text, sizeof(buf->text), "-");
     else
-        (void)snprintf(
-            buf->text, sizeof(buf->text), "%s.%03dZ", date, (int)(ms % 1000));
+        (void)snprintf(buf->text, sizeof(buf->text), "%s.%03dZ", date, rest);
     return buf->text;
 }
 

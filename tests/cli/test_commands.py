@@ -622,6 +622,17 @@ class Ls(CliTest):
         self.assertEqual((rows[2]["topic"], rows[2]["key"], rows[2]["bytes"]),
                          ("b/1", "kb/1", 1))
 
+    def test_ls_times_before_1970_are_times(self):
+        for ms, text in ((-5, "1969-12-31T23:59:59.995Z"),
+                         (-1000, "1969-12-31T23:59:59.000Z"),
+                         (-1001, "1969-12-31T23:59:58.999Z"),
+                         (1, "1970-01-01T00:00:00.001Z"),
+                         (-2 ** 63, None), (2 ** 63 - 1, None)):
+            self.sql("INSERT INTO outbox(topic, payload, created_ms) VALUES"
+                     f" ('t', '', {ms})")
+            row = self.json("ls", self.db)[-1]
+            self.assertEqual(row["created"], text)
+
     def test_ls_filters(self):
         self.assertEqual(self.seqs("--state", "pending"), [3, 4])
         self.assertEqual(self.seqs("--state", "published"), [2])

@@ -272,6 +272,72 @@ static void test_replay_that_is_refused_is_dead_like_others(void **state)
     assert_ok(postbag__verify(&db, &v));
 }
 
+static const char *states(struct bench *b)
+{
+    return sql_text(
+        b->w.t.app, "SELECT seq, state FROM outbox_status ORDER BY seq");
+}
+
+/* Values of one coalesce that were delivered one by one. */
+static struct relay *with_values(struct bench *b)
+{
+    struct relay *r;
+
+    b->r.options.keep_s = 3600;
+    b->r.out->auto_settle = 1;
+    r = bench_up(b);
+    for (int i = 1; i <= 3; i++) {
+        sql_run(b->w.t.app,
+            "INSERT INTO outbox(topic, payload, coalesce)"
+            " VALUES ('v%d', '', 'c')",
+            i);
+        wait_for_all(r);
+    }
+    assert_string_equal(fake_topics(r->out, 0), "v1 v2 v3");
+    return r;
+}
+
+static void test_replay_of_values_replaces_none_of_them(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = with_values(b);
+
+    assert_int_equal(replay_all(b), 3);
+    sql_run(b->w.t.app, "INSERT INTO outbox(topic, payload, coalesce)"
+                        " VALUES ('v4', '', 'c')");
+    wait_for_all(r);
+    assert_int_equal(r->out->count, 7);
+    for (int i = 1; i <= 4; i++) {
+        char topic[] = {'v', (char)('0' + i), '\0'};
+
+        assert_int_equal(fake_count(r->out, topic), i == 4 ? 1 : 2);
+    }
+    assert_string_equal(states(b), "1|published 2|published 3|published"
+                                   " 4|published");
+    assert_int_equal(
+        sql_get(b->w.t.app, "SELECT count(*) FROM outbox_lost"), 0);
+}
+
+static void test_replay_that_is_dropped_was_delivered_all_the_same(void **state)
+{
+    const struct postbag_verify v = {
+        .struct_size = sizeof(v), .finding = sound_finding};
+    struct bench *b = *state;
+    struct relay *r = with_values(b);
+    struct db db;
+
+    r->out->reason = 0x95;
+    b->r.e.sender.options.dead_max_rows = 1;
+    assert_int_equal(replay_all(b), 3);
+    wait_for_all(r);
+    assert_string_equal(states(b), "1|published 2|published 3|dead");
+    assert_string_equal(
+        sql_text(b->w.t.app, "SELECT lo, hi, n, exact FROM outbox_lost"),
+        "1|2|2|0");
+    assert_ok(postbag__db_borrow(&db, b->w.t.app));
+    assert_ok(postbag__verify(&db, &v));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +349,8 @@ int main(void)
         TEST_IN(test_replay_starts_with_the_first_of_the_destination),
         BENCH(test_replay_leaves_with_its_id_and_the_mark),
         BENCH(test_replay_that_is_refused_is_dead_like_others),
+        BENCH(test_replay_of_values_replaces_none_of_them),
+        BENCH(test_replay_that_is_dropped_was_delivered_all_the_same),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
