@@ -187,6 +187,9 @@ int postbag__sender_may_try_suspect(const struct sender *s, int64_t at_us);
 /* Settle a row of the log by copying it to outbox_held. */
 POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
     struct entry *e, const char *state, const char *error);
+/* At an orderly end: hold what acknowledged rows have overtaken, as far as
+ * there is room, so that the cursor passes those. */
+POSTBAG_CHECK int postbag__sender_keep_acks(struct sender *s);
 /* A held row is given up; is_mendable: the broker may take it another day. */
 POSTBAG_CHECK int postbag__sender_bury(struct sender *s, const struct row *row,
     const char *error, int is_mendable);
