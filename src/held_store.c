@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Held rows are copies, so that one refused row never pins the log.  The
- * table is small: what is here was refused, waits behind such a row, or is
- * dead.  Engine thread.
+ * Held rows are copies, so that one refused row never pins the log.  What is
+ * here was refused, waits, or is dead: the table is small.  Engine thread.
  */
 #include "held_store.h"
 
@@ -40,6 +39,10 @@ static const struct stmt_plan plan[] = {
         " WHERE h.dest = ?1 AND h.key = o.key AND h.key IS NOT NULL"
         " AND h.priority = o.priority AND h.state <> 'dead'"
         " AND h.seq < ?2 LIMIT ?3)"},
+    {offsetof(struct held_store, is_refused),
+        "SELECT 1 FROM outbox_held h JOIN outbox o ON o.seq = ?2 WHERE"
+        " h.dest = ?1 AND h.key = o.key AND h.priority = o.priority AND"
+        " h.state <> 'dead' AND h.seq < ?2 AND h.error IS NOT NULL"},
     /* each part is a range of the index on what is due */
     {offsetof(struct held_store, due),
         "SELECT seq, attempts, " ROW_COLUMNS
@@ -175,6 +178,11 @@ int postbag__held_before(struct held_store *h, int64_t seq, uint32_t most)
     rows = (int)postbag__col_i64(s, 0);
     postbag__reset(s);
     return rows;
+}
+
+int postbag__held_is_refused(struct held_store *h, int64_t seq)
+{
+    return has_row(h, &h->is_refused, seq);
 }
 
 int postbag__held_is_suspect(struct held_store *h, int64_t seq)

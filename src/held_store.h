@@ -10,8 +10,8 @@ struct held_store {
     struct db *db;
     const char *dest;        /* borrowed */
     struct lost_store *lost; /* of the same destination; borrowed */
-    struct stmt hold, exists, before, due, next_due, fetch, again, postpone,
-        is_suspect, bury, remove, release, oldest_dead, has_old_plans,
+    struct stmt hold, exists, before, is_refused, due, next_due, fetch, again,
+        postpone, is_suspect, bury, remove, release, oldest_dead, has_old_plans,
         plan_anew, next_revival, revive, count_delivered, count_dropped, stats;
 };
 
@@ -42,6 +42,9 @@ POSTBAG_CHECK int postbag__held_exists(struct held_store *h, int64_t seq);
  * log?  No more than `most`, or an error. */
 POSTBAG_CHECK int postbag__held_before(
     struct held_store *h, int64_t seq, uint32_t most);
+
+/* Has one of those an error?  1, 0 or an error of ours. */
+POSTBAG_CHECK int postbag__held_is_refused(struct held_store *h, int64_t seq);
 
 /* The error of a suspect begins so; and goes on so if the link died of it. */
 #define HELD_SUSPECT "suspect:"

@@ -105,6 +105,17 @@ struct entry *postbag__lane_find(struct lane *l, int64_t seq)
     return NULL;
 }
 
+struct entry *postbag__lane_overtaken(struct lane *l)
+{
+    for (uint32_t k = l->count; k-- > 1;) {
+        const struct entry *e = postbag__lane_at(l, k);
+
+        if (e->state == ENTRY_SETTLED && e->outcome == OUTCOME_DELIVERED)
+            return postbag__lane_at(l, 0);
+    }
+    return NULL;
+}
+
 static void count_lost(struct lost *lost, const struct entry *e)
 {
     if (lost->n == 0)

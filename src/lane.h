@@ -82,6 +82,8 @@ int postbag__lane_has_older(struct lane *l, uint32_t i);
 int postbag__lane_has_follower(struct lane *l, const struct entry *e);
 /* NULL if the row is not in the ring. */
 struct entry *postbag__lane_find(struct lane *l, int64_t seq);
+/* The oldest that is not settled, if a later one was delivered; or NULL. */
+struct entry *postbag__lane_overtaken(struct lane *l);
 /* Settle an entry; moves acked over the settled prefix. */
 void postbag__lane_settle(
     struct lane *l, struct entry *e, enum outcome outcome);

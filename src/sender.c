@@ -306,7 +306,7 @@ static int save_all(struct sender *s, int wanted_lane, int64_t wanted)
     return POSTBAG_OK;
 }
 
-int postbag__sender_release(struct sender *s)
+static int give_back(struct sender *s)
 {
     int err = postbag__lease_begin(s->lease, DB_NORMAL);
 
@@ -323,6 +323,15 @@ int postbag__sender_release(struct sender *s)
     note_all_saved(s, -1, 0);
     postbag__lease_freed(s->lease);
     return POSTBAG_OK;
+}
+
+/* What could not be kept is sent again: no reason to keep the lease. */
+int postbag__sender_release(struct sender *s)
+{
+    int kept = postbag__sender_keep_acks(s);
+    int err = give_back(s);
+
+    return err == POSTBAG_OK ? kept : err;
 }
 
 int postbag__sender_reserve(struct sender *s, int lane, int64_t seq)

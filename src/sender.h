@@ -192,6 +192,9 @@ POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
  * must_trim: there is more. */
 POSTBAG_CHECK int postbag__sender_trim_dead(struct sender *s);
 int postbag__sender_must_trim(const struct sender *s);
+/* At an orderly end: hold what acknowledged rows have overtaken, as far as
+ * there is room, so that the cursor passes those. */
+POSTBAG_CHECK int postbag__sender_keep_acks(struct sender *s);
 /* A held row is given up; is_mendable: the broker may take it another day. */
 POSTBAG_CHECK int postbag__sender_bury(struct sender *s, const struct row *row,
     const char *error, int is_mendable);

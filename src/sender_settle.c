@@ -104,7 +104,8 @@ static int hold(struct sender *s, int lane, struct entry *e, const char *state,
     int dropped = 0;
     const struct hold hold = {
         .state = state,
-        .attempts = strcmp(state, "behind") != 0 && !is_suspect,
+        .attempts =
+            error != NULL && strcmp(state, "behind") != 0 && !is_suspect,
         .due = due,
         .error = error,
         .deaths = postbag__trial_deaths(&s->trial, lane, e->seq),
@@ -134,6 +135,38 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
 
     return hold(
         s, lane, e, state, error, strcmp(state, "retry") == 0 ? &due : NULL);
+}
+
+/* 0: there is no room for it among the held. */
+static int keep_place(struct sender *s, int lane, struct entry *e)
+{
+    uint32_t most = s->options.held_max_per_key;
+    int before;
+    int err;
+
+    if (!postbag__sender_may_hold(s, lane))
+        return 0;
+    before = postbag__held_before(s->held, e->seq, most);
+    if (before < 0)
+        return before;
+    if ((uint32_t)before >= most || (uint32_t)before >= s->lanes[lane].size)
+        return 0;
+    err = hold(s, lane, e, before == 0 ? "retry" : "behind", NULL, NULL);
+    return err == POSTBAG_OK ? 1 : err;
+}
+
+int postbag__sender_keep_acks(struct sender *s)
+{
+    for (int i = 0; i < POSTBAG__LANES; i++) {
+        struct entry *e;
+        int err = 1;
+
+        while (err == 1 && (e = postbag__lane_overtaken(&s->lanes[i])) != NULL)
+            err = keep_place(s, i, e);
+        if (err < 0)
+            return err;
+    }
+    return POSTBAG_OK;
 }
 
 int postbag__sender_bury(

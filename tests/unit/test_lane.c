@@ -329,6 +329,23 @@ static void test_lane_does_what_a_plain_array_does(void **state)
     }
 }
 
+static void test_lane_overtaken_is_the_head_if_a_later_one_arrived(void **state)
+{
+    struct lane *l = *state;
+
+    postbag__lane_restart(l, 0, 0);
+    assert_null(postbag__lane_overtaken(l));
+    for (int64_t seq = 1; seq <= 3; seq++)
+        (void)postbag__lane_push(l, seq, 1, 0);
+    assert_null(postbag__lane_overtaken(l));
+    postbag__lane_settle(l, postbag__lane_find(l, 3), OUTCOME_HELD);
+    assert_null(postbag__lane_overtaken(l)); /* is found again */
+    settle(l, 2);
+    assert_ptr_equal(postbag__lane_overtaken(l), postbag__lane_find(l, 1));
+    settle(l, 1);
+    assert_null(postbag__lane_overtaken(l));
+}
+
 static void test_lane_has_follower_asks_for_a_later_one_unsettled(void **state)
 {
     struct lane *l = *state;
@@ -366,6 +383,7 @@ int main(void)
         TEST_IN(test_lane_begins_behind_the_saved_cursor),
         TEST_IN(test_lane_settled_out_of_order_waits_for_its_head),
         TEST_IN(test_lane_empty_moves_over_rows_that_are_not_its_own),
+        TEST_IN(test_lane_overtaken_is_the_head_if_a_later_one_arrived),
         TEST_IN(test_lane_has_follower_asks_for_a_later_one_unsettled),
         TEST_IN(test_lane_has_older_asks_for_the_same_key_unsettled),
         TEST_IN(test_lane_scan_never_goes_back),

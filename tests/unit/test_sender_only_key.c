@@ -71,6 +71,28 @@ static void test_only_key_at_its_bound_is_tried_again(void **state)
     assert_int_equal(delivered(b), 5);
 }
 
+/* Others that are in flight may still prove the connection, and more may go. */
+static void test_only_key_suspect_keeps_no_other_from_leaving(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.retry_base_ms = 100;
+    b->r.options.retry_cap_ms = 1000;
+    r = bench_up(b);
+    relay_put_key(r, "bad", "k");
+    relay_put_key(r, "next", "k");
+    for (int i = 0; i < 1500 && held_now(b)[0] == 0; i++)
+        pass_over(r, 1);
+    relay_put(r, "t", 1);
+    while (r->out->in_flight == 0)
+        relay_run_ms(r, 100);
+    relay_run_ms(r, 7000);
+    relay_put(r, "t", 1);
+    relay_run_ms(r, 1000);
+    assert_int_equal(r->out->in_flight, 2);
+}
+
 /* A broker that says "slow down" to the first of each connection is slow. */
 static void test_only_key_throttled_is_no_suspect(void **state)
 {
@@ -96,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BENCH(test_only_key_first_never_answered_is_set_aside),
         BENCH(test_only_key_at_its_bound_is_tried_again),
+        BENCH(test_only_key_suspect_keeps_no_other_from_leaving),
         BENCH(test_only_key_throttled_is_no_suspect),
     };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * While the link is down, what was reserved and not sent is given back, so
- * that coalescing and limits may drop it.
+ * that coalescing and limits may drop it.  An orderly end repeats nothing that
+ * was acknowledged.
  */
 #include <sqlite3.h>
 
@@ -117,6 +118,158 @@ static void test_release_writes_nothing_more_while_offline(void **state)
     assert_int_equal(sql_get(b->w.t.app, "PRAGMA data_version"), version);
 }
 
+/* ---- an orderly end ---- */
+
+static const char *held(struct bench *b)
+{
+    return sql_text(b->w.t.app,
+        "SELECT ifnull(group_concat(topic || ' ' || state || ' ' || attempts,"
+        " ', '), '') FROM (SELECT * FROM outbox_held ORDER BY seq)");
+}
+
+/* b1 and b2 are acknowledged, a1 is in flight, and the others of its key wait.
+ */
+static struct relay *overtaken(struct bench *b)
+{
+    static const char *const rows[][2] = {{"a1", "a"}, {"a2", "a"}, {"b1", "b"},
+        {"a3", "a"}, {"b2", "b"}, {"a4", "a"}};
+    struct relay *r = bench_up(b);
+
+    for (size_t i = 0; i < COUNT(rows); i++)
+        relay_put_key(r, rows[i][0], rows[i][1]);
+    relay_run_ms(r, 100);
+    assert_string_equal(fake_topics(r->out, 0), "a1 b1");
+    fake_settle(r->out, 1, 0);
+    relay_run_ms(r, 100);
+    assert_string_equal(fake_topics(r->out, 2), "b2");
+    fake_settle(r->out, 2, 0);
+    return r;
+}
+
+/* The next life, with a broker that answers: what it sends. */
+static const char *next_life(struct bench *b)
+{
+    struct relay *r = &b->r;
+
+    relay_init(r, &b->w);
+    r->out->auto_settle = 1;
+    (void)bench_up(b);
+    relay_run_ms(r, 5000);
+    return fake_topics(r->out, 0);
+}
+
+static void test_release_repeats_nothing_that_was_acknowledged(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = overtaken(b);
+
+    fake_settle(r->out, 0, 0); /* a2 may not leave any more */
+    relay_close(r);
+    assert_string_equal(held(b), "a2 retry 0, a3 behind 0");
+    assert_int_equal(
+        sql_get(b->w.t.app, "SELECT acked FROM outbox_cursor WHERE lane = 0"),
+        5);
+    assert_string_equal(next_life(b), "a2 a3 a4");
+    assert_string_equal(held(b), "");
+    assert_int_equal(
+        sql_get(b->w.t.app, "SELECT sum(delivered) FROM outbox_cursor"), 6);
+}
+
+static void test_release_keeps_what_was_not_acknowledged_in_order(void **state)
+{
+    struct bench *b = *state;
+
+    relay_close(overtaken(b));
+    assert_string_equal(held(b), "a1 retry 0, a2 behind 0, a3 behind 0");
+    assert_string_equal(next_life(b), "a1 a2 a3 a4");
+}
+
+static void test_release_holds_no_more_of_a_key_than_may_be(void **state)
+{
+    struct bench *b = *state;
+
+    b->r.options.held_max_per_key = 2;
+    relay_close(overtaken(b));
+    assert_string_equal(held(b), "a1 retry 0, a2 behind 0");
+    assert_string_equal(next_life(b), "a1 b2 a2 a3 a4");
+    assert_string_equal(held(b), "");
+}
+
+/* Else all that waits of that key would be copied, too. */
+static void test_release_lets_the_next_of_the_key_wait_in_the_log(void **state)
+{
+    struct bench *b = *state;
+
+    relay_close(overtaken(b));
+    relay_init(&b->r, &b->w);
+    (void)bench_up(b);
+    relay_run_ms(&b->r, 5000);
+    assert_string_equal(fake_topics(b->r.out, 0), "a1");
+    assert_string_equal(held(b), "a1 retry 0, a2 behind 0, a3 behind 0");
+}
+
+/* So many of one key, of which the first was refused once, and arrived; then
+ * one more of it, and one of another key, both seen.  The ring has 12 rows. */
+static struct relay *long_queue(struct bench *b, int rows)
+{
+    struct relay *r;
+
+    b->r.window = 3;
+    r = bench_up(b);
+    for (int i = 0; i < rows; i++)
+        relay_put_key(r, "a", "a");
+    relay_run_ms(r, 100);
+    fake_settle(r->out, 0, 0x87);
+    relay_run_ms(r, 3000);
+    fake_settle(r->out, 1, 0); /* nobody refused the next */
+    relay_run_ms(r, 100);
+    relay_put_key(r, "late", "a");
+    relay_put_key(r, "b", "b");
+    relay_run_ms(r, 1100);
+    assert_string_equal(fake_topics(r->out, 0), "a a a b");
+    return r;
+}
+
+static int64_t is_held(struct bench *b, const char *topic)
+{
+    return sql_get(b->w.t.app,
+        "SELECT count(*) FROM outbox_held WHERE topic = '%s'", topic);
+}
+
+/* To wait for one that is longer than the look-ahead would pin the log. */
+static void test_release_joins_a_queue_longer_than_the_ring(void **state)
+{
+    struct bench *b = *state;
+
+    (void)long_queue(b, 1 + 13);
+    assert_int_equal(is_held(b, "a"), 13);
+    assert_int_equal(is_held(b, "late"), 1);
+}
+
+static void test_release_makes_no_queue_longer_than_the_ring(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = long_queue(b, 1 + 12);
+
+    assert_int_equal(is_held(b, "late"), 0);
+    fake_settle(r->out, 3, 0);
+    relay_close(r);
+    assert_int_equal(is_held(b, "a"), 12);
+    assert_int_equal(is_held(b, "late"), 0);
+}
+
+static void test_release_holds_nothing_that_overtook_nothing(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    relay_put(r, "t", 5);
+    relay_run_ms(r, 100);
+    fake_settle(r->out, 0, 0);
+    relay_close(r);
+    assert_string_equal(held(b), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +278,13 @@ int main(void)
         BENCH(test_release_after_a_kill_ends_at_the_newest_row),
         BENCH(test_release_lets_a_full_outbox_drop),
         BENCH(test_release_writes_nothing_more_while_offline),
+        BENCH(test_release_repeats_nothing_that_was_acknowledged),
+        BENCH(test_release_keeps_what_was_not_acknowledged_in_order),
+        BENCH(test_release_holds_no_more_of_a_key_than_may_be),
+        BENCH(test_release_lets_the_next_of_the_key_wait_in_the_log),
+        BENCH(test_release_joins_a_queue_longer_than_the_ring),
+        BENCH(test_release_makes_no_queue_longer_than_the_ring),
+        BENCH(test_release_holds_nothing_that_overtook_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
