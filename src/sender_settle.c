@@ -131,12 +131,11 @@ int postbag__sender_bury(
         postbag__sender_comes_back(s, is_mendable, &again));
     if (err == POSTBAG_OK)
         err = make_room(s, &dropped);
-    err = finish(s, err);
-    if (err != POSTBAG_OK)
-        return err;
-    note_dead(s, error, dropped);
     watch_no_longer(s, row->seq);
-    return POSTBAG_OK;
+    err = finish(s, err);
+    if (err == POSTBAG_OK)
+        note_dead(s, error, dropped);
+    return err;
 }
 
 /* ---- rows of outbox_held ---- */

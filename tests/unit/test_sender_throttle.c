@@ -20,10 +20,10 @@ static void answer(struct relay *r, int tenths, int how)
 
             if (!r->out->sent[k].is_settled)
                 fake_settle(r->out, k, is_bad ? how & 0xff : 0);
-            if (is_bad && (how & HANG_UP) != 0) {
+            if (is_bad && (how & HANG_UP) != 0)
                 fake_lose(r->out, POSTBAG_ELINK, 0);
-                break;
-            }
+            if (is_bad && how != SLOW)
+                break; /* we hang up, before it comes to the others */
         }
         if (r->out->in_flight == 0)
             r->out->count = 0;
