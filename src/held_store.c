@@ -70,6 +70,9 @@ static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, is_suspect),
         "SELECT 1 FROM outbox_held WHERE dest = ?1 AND seq = ?2"
         " AND state = 'retry' AND error LIKE '" HELD_SUSPECT " the link%'"},
+    {offsetof(struct held_store, was_turned_down),
+        "SELECT 1 FROM outbox_held WHERE dest = ?1 AND seq = ?2"
+        " AND error GLOB 'refused: *(0x9[17])*'"},
     {offsetof(struct held_store, bury),
         "UPDATE outbox_held SET state = 'dead',"
         " attempts = attempts + 1, error = ?3, dead_ms = ?4,"
@@ -188,6 +191,11 @@ int postbag__held_is_refused(struct held_store *h, int64_t seq)
 int postbag__held_is_suspect(struct held_store *h, int64_t seq)
 {
     return has_row(h, &h->is_suspect, seq);
+}
+
+int postbag__held_was_turned_down(struct held_store *h, int64_t seq)
+{
+    return has_row(h, &h->was_turned_down, seq);
 }
 
 static void bind_due(struct stmt *s, int index, const struct due *due)

@@ -11,8 +11,9 @@ struct held_store {
     const char *dest;        /* borrowed */
     struct lost_store *lost; /* of the same destination; borrowed */
     struct stmt hold, exists, before, is_refused, due, next_due, fetch, again,
-        postpone, is_suspect, bury, remove, release, oldest_dead, has_old_plans,
-        plan_anew, next_revival, revive, count_delivered, count_dropped, stats;
+        postpone, is_suspect, was_turned_down, bury, remove, release,
+        oldest_dead, has_old_plans, plan_anew, next_revival, revive,
+        count_delivered, count_dropped, stats;
 };
 
 /* When a row may be tried again: CLOCK_BOOTTIME ms of one boot.  In another
@@ -49,6 +50,10 @@ POSTBAG_CHECK int postbag__held_is_refused(struct held_store *h, int64_t seq);
 /* The error of a suspect begins so; and goes on so if the link died of it. */
 #define HELD_SUSPECT "suspect:"
 POSTBAG_CHECK int postbag__held_is_suspect(struct held_store *h, int64_t seq);
+
+/* Was its last refusal one that need not mean it (0x97, 0x91)? */
+POSTBAG_CHECK int postbag__held_was_turned_down(
+    struct held_store *h, int64_t seq);
 
 /* Most bytes of an error.  Whatever it is made of, it is kept printable. */
 enum { HELD_ERROR_MAX = 200 };

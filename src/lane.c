@@ -57,6 +57,7 @@ struct entry *postbag__lane_push(
     e->state = ENTRY_READY;
     e->outcome = OUTCOME_DELIVERED;
     e->coalesces = 0;
+    e->turned_down = 0;
     return e;
 }
 

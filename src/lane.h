@@ -39,6 +39,8 @@ struct entry {
     uint8_t state;
     unsigned outcome : 7;
     unsigned coalesces : 1; /* and so may be replaced by a newer row */
+    uint8_t turned_down;    /* so often, others being taken in between */
+    uint32_t taken_then;    /* how many had been, at the last time */
 };
 
 /* Rows that were dropped one after the other; n is 0: none. */

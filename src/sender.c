@@ -133,6 +133,7 @@ void postbag__sender_abandon(struct sender *s)
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_restart(&s->lanes[i], s->lanes[i].saved, 0);
     memset(&s->trial, 0, sizeof(s->trial));
+    s->watched.seq = 0;
     s->is_trying = 0;
     s->unsaved_us = 0;
     s->is_idle = 0;

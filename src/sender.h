@@ -76,11 +76,15 @@ struct sender {
     int again;        /* a pass ended early: there is more to do now */
     struct suspicion suspicion;
     struct trial trial;
+    /* a held row that was turned down without a verdict; seq 0: none */
+    struct entry watched;
     int is_trying;       /* one row at a time since the start: told */
     int is_idle;         /* nothing is in flight, and was, or may have been */
     int is_alone;        /* a suspect flies or waits: nothing beside it */
     int is_in_the_way;   /* another found no room beside the one in flight */
     int is_confused;     /* a PUBACK said that our packet id is in use */
+    int yields;          /* who was turned down lets others go first ... */
+    int has_yielded;     /* ... and did */
     uint32_t newly_dead; /* not told yet */
     char last_dead[160]; /* why the last of them is */
     uint32_t overflowed; /* dead ones dropped for room, not told yet */

@@ -142,6 +142,16 @@ static int waits_for_key(struct pass *p, struct lane *l, uint32_t k)
     return 0;
 }
 
+/* Was it turned down, and nothing taken since?  Only others can show that it is
+ * the broker's rate, or that it is not. */
+static int lets_others_go(struct sender *s, const struct entry *e)
+{
+    if (!s->yields || e->turned_down == 0 || e->taken_then != s->delivered)
+        return 0;
+    s->has_yielded = 1;
+    return 1;
+}
+
 /* Whether a held row is due is seen when it is its turn. */
 static void find_next(struct sender *s, int lane, struct pass *p)
 {
@@ -154,7 +164,7 @@ static void find_next(struct sender *s, int lane, struct pass *p)
         struct entry *e = postbag__lane_at(l, k);
 
         if (e->state == ENTRY_SETTLED || waits_for_key(p, l, k) ||
-            e->state == ENTRY_FLYING)
+            e->state == ENTRY_FLYING || lets_others_go(s, e))
             continue;
         p->next = e;
         return;
@@ -274,6 +284,22 @@ static void take_turns(struct sender *s, struct round *r)
     }
 }
 
+/* Where one at a time is sent, or the first of a connection, who was turned
+ * down would always be that one: it goes if no other can. */
+static void go_round(struct sender *s, struct round *r)
+{
+    s->yields = s->allowed == 1 || s->window.sends == 0;
+    s->has_yielded = 0;
+    begin(s, r);
+    take_turns(s, r);
+    s->yields = 0;
+    if (!s->has_yielded || s->window.used > 0)
+        return;
+    memset(r->passes, 0, sizeof(r->passes));
+    begin(s, r);
+    take_turns(s, r);
+}
+
 /* When to look at held rows again.  Those that found no room do not wait for
  * the clock: they come first when there is some. */
 static int plan_held(struct sender *s, const struct round *r)
@@ -303,8 +329,7 @@ int postbag__sender_fill(struct sender *s, int64_t now_us)
     if (err != POSTBAG_OK)
         return err;
     note_error(&r, postbag__sender_revive(s, now_us));
-    begin(s, &r);
-    take_turns(s, &r);
+    go_round(s, &r);
     if (r.was_held_time)
         note_error(&r, plan_held(s, &r));
     return r.err;

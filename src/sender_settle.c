@@ -169,6 +169,12 @@ int postbag__sender_keep_acks(struct sender *s)
     return POSTBAG_OK;
 }
 
+static void watch_no_longer(struct sender *s, int64_t seq)
+{
+    if (s->watched.seq == seq)
+        s->watched.seq = 0;
+}
+
 int postbag__sender_bury(
     struct sender *s, const struct row *row, const char *error, int is_mendable)
 {
@@ -182,6 +188,7 @@ int postbag__sender_bury(
         postbag__sender_comes_back(s, is_mendable, &again));
     if (err == POSTBAG_OK)
         err = make_room(s, &dropped);
+    watch_no_longer(s, row->seq);
     err = finish(s, err);
     if (err == POSTBAG_OK)
         note_dead(s, error, dropped);
@@ -208,6 +215,18 @@ static int held_refused(
     if (err != POSTBAG_OK)
         return err;
     return finish(s, postbag__held_again(s->held, row->seq, &due, error));
+}
+
+static int held_put_off(struct sender *s, int64_t seq)
+{
+    const struct due due = {.boot = s->boot,
+        .ms = port_of(s)->mono_us(port_of(s)->ctx) / 1000 +
+              s->options.retry_cap_ms};
+    int err = postbag__lease_begin(s->lease, DB_NORMAL);
+
+    if (err != POSTBAG_OK)
+        return err;
+    return finish(s, postbag__held_postpone(s->held, seq, &due, NULL));
 }
 
 int postbag__sender_drop_held(
@@ -343,11 +362,14 @@ static int says_nothing_of_the_row(const struct settled *letter)
            verdict == VERDICT_RECONNECT;
 }
 
-static void note_refusal(
+static int is_turned_down(const struct settled *letter)
+{
+    return letter->err == POSTBAG_EREFUSED && says_nothing_of_the_row(letter);
+}
+
+static void note_turned_down(
     struct sender *s, const struct settled *letter, int64_t now_us)
 {
-    if (letter->err != POSTBAG_EREFUSED)
-        return;
     if (postbag__verdict(letter->reason) == VERDICT_THROTTLE)
         throttle(s, now_us);
     else
@@ -356,8 +378,8 @@ static void note_refusal(
 
 /* What an answer says of the link and of all rows, whatever comes of this one:
  * once. */
-static void note_answer(
-    struct sender *s, struct slot *slot, const struct settled *letter)
+static void note_answer(struct sender *s, struct slot *slot,
+    const struct settled *letter, int64_t now_us)
 {
     if (slot->is_answered)
         return;
@@ -372,6 +394,77 @@ static void note_answer(
         postbag__suspicion_lost(&s->suspicion, slot->seq, slot->nth);
     if (letter->err == POSTBAG_OK)
         note_puback(s);
+    if (is_turned_down(letter))
+        note_turned_down(s, letter, now_us);
+}
+
+/* ---- turned down: is it the rate, or the message? ---- */
+
+/* The broker took others since it turned this one down, and again, and again:
+ * it is the message. */
+static int is_the_reason(const struct sender *s, struct entry *e)
+{
+    if (e->turned_down == 0 || e->taken_then != s->delivered)
+        e->turned_down++;
+    e->taken_then = s->delivered;
+    return e->turned_down >= SUSPICION_ENDS;
+}
+
+static int turn_down_log(
+    struct sender *s, const struct slot *slot, const struct settled *letter)
+{
+    struct entry *e = postbag__lane_find(&s->lanes[slot->lane], slot->seq);
+
+    if (e == NULL || e->state != ENTRY_FLYING)
+        return POSTBAG_OK;
+    if (is_the_reason(s, e))
+        return settle_log(s, slot, letter);
+    e->state = ENTRY_READY;
+    return POSTBAG_OK;
+}
+
+/* What is held for another reason is watched like a row of the log, one at a
+ * time, since all are tried again and again. */
+static int is_watched(struct sender *s, int64_t seq)
+{
+    int is_taken = s->watched.seq != 0 && s->watched.seq != seq;
+
+    if (is_taken)
+        is_taken = postbag__held_exists(s->held, s->watched.seq);
+    if (is_taken != 0)
+        return is_taken < 0 ? is_taken : 0;
+    if (s->watched.seq != seq)
+        s->watched = (struct entry){.seq = seq};
+    return 1;
+}
+
+/* What was set aside for it is charged; and the others are not tried often. */
+static int turn_down_held(
+    struct sender *s, const struct slot *slot, const struct settled *letter)
+{
+    int is_charged = postbag__held_was_turned_down(s->held, slot->seq);
+    int err;
+
+    if (is_charged == 0) {
+        is_charged = is_watched(s, slot->seq);
+        if (is_charged == 1)
+            is_charged = is_the_reason(s, &s->watched);
+    }
+    if (is_charged < 0)
+        return is_charged;
+    if (!is_charged)
+        return held_put_off(s, slot->seq);
+    err = settle_held(s, slot, letter);
+    if (err == POSTBAG_OK)
+        watch_no_longer(s, slot->seq);
+    return err;
+}
+
+static int turn_down(
+    struct sender *s, const struct slot *slot, const struct settled *letter)
+{
+    return slot->is_held ? turn_down_held(s, slot, letter)
+                         : turn_down_log(s, slot, letter);
 }
 
 int postbag__sender_settle(
@@ -383,13 +476,16 @@ int postbag__sender_settle(
     if (slot == NULL)
         return POSTBAG_OK; /* an answer of an older connection */
     postbag__patience_restart(&s->patience, now_us);
-    note_answer(s, slot, letter);
-    if (letter->err != POSTBAG_OK && says_nothing_of_the_row(letter)) {
+    note_answer(s, slot, letter, now_us);
+    if (is_turned_down(letter))
+        err = turn_down(s, slot, letter);
+    else if (letter->err != POSTBAG_OK && says_nothing_of_the_row(letter))
         put_back(s, slot);
-        note_refusal(s, letter, now_us);
+    else if (slot->is_held) {
+        watch_no_longer(s, slot->seq);
+        err = settle_held(s, slot, letter);
     } else
-        err = slot->is_held ? settle_held(s, slot, letter)
-                            : settle_log(s, slot, letter);
+        err = settle_log(s, slot, letter);
     if (err != POSTBAG_EBUSY)
         postbag__window_give_back(&s->window, slot);
     return err;
