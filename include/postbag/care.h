@@ -71,8 +71,8 @@ struct postbag_replay {
  * of their keys; later messages of a key wait.  Each is copied to outbox_held
  * and from then on is a held message like others, but none replaces it for its
  * coalesce, and what becomes of it does not un-tell that it was delivered; the
- * ledger counts it as replayed.  What was dropped is not sent, and what is held already not twice.
- * On disk when it returns.
+ * ledger counts it as replayed.  What was dropped is not sent, and what is held
+ * already not twice.  On disk when it returns.
  * @param count_out  may be NULL; how many
  * @param next_out   may be NULL; there are more: from_seq to go on with, best
  *                   when these have left; 0: there are none
