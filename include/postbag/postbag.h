@@ -371,11 +371,10 @@ POSTBAG_API void postbag_reconnect(struct postbag *p);
  * by takes over at once, end the threads.  What is not acknowledged in time is
  * sent again, with the same id, after the next start; what is, is not.  Older
  * messages that it overtook, as those that wait for their key, are held until
- * then (outbox_held); where the bounds of what is held, or four windows of their
- * key, leave no room for them, up to four windows of acknowledged ones are
- * repeated.  A relay that ends
- * without it counts as crashed: of messages that may be the reason the next
- * one is careful.
+ * then (outbox_held); where the bounds of what is held, or four windows of
+ * their key, leave no room for them, up to four windows of acknowledged ones
+ * are repeated.  A relay that ends without it counts as crashed: of messages
+ * that may be the reason the next one is careful.
  * @param grace_ms  longest wait for PUBACKs
  * @return POSTBAG_OK, EAGAIN (rows were still in flight)
  * Thread: the one that opened.  Blocks: grace_ms and a little more; also for
