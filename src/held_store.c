@@ -161,10 +161,15 @@ static int has_row(struct held_store *h, struct stmt *s, int64_t seq)
     return err;
 }
 
-int postbag__held_exists(struct held_store *h, int64_t seq)
-{
-    return has_row(h, &h->exists, seq);
-}
+#define ANSWERS(question) \
+    int postbag__held_##question(struct held_store *h, int64_t seq) \
+    { \
+        return has_row(h, &h->question, seq); \
+    }
+ANSWERS(exists)
+ANSWERS(is_refused)
+ANSWERS(is_suspect)
+ANSWERS(was_turned_down)
 
 int postbag__held_before(struct held_store *h, int64_t seq, uint32_t most)
 {
@@ -181,21 +186,6 @@ int postbag__held_before(struct held_store *h, int64_t seq, uint32_t most)
     rows = (int)postbag__col_i64(s, 0);
     postbag__reset(s);
     return rows;
-}
-
-int postbag__held_is_refused(struct held_store *h, int64_t seq)
-{
-    return has_row(h, &h->is_refused, seq);
-}
-
-int postbag__held_is_suspect(struct held_store *h, int64_t seq)
-{
-    return has_row(h, &h->is_suspect, seq);
-}
-
-int postbag__held_was_turned_down(struct held_store *h, int64_t seq)
-{
-    return has_row(h, &h->was_turned_down, seq);
 }
 
 static void bind_due(struct stmt *s, int index, const struct due *due)

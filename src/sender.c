@@ -345,39 +345,6 @@ int postbag__sender_reserve(struct sender *s, int lane, int64_t seq)
     return err;
 }
 
-static int lower(struct sender *s)
-{
-    int err = postbag__lease_begin(s->lease, DB_NORMAL);
-
-    if (err != POSTBAG_OK)
-        return err;
-    for (int i = 0; i < POSTBAG__LANES && err == POSTBAG_OK; i++)
-        if (s->lanes[i].sent_hi > s->lanes[i].begun)
-            err = postbag__outbox_release(s->outbox, i, s->lanes[i].begun);
-    if (err == POSTBAG_OK)
-        return postbag__lease_commit(s->lease);
-    postbag__lease_rollback(s->lease);
-    return err;
-}
-
-/* While the link is down, rows may be dropped that were reserved and not sent.
- */
-static int take_back(struct sender *s)
-{
-    int is_needed = 0;
-    int err;
-
-    for (int i = 0; i < POSTBAG__LANES; i++)
-        is_needed |= s->lanes[i].sent_hi > s->lanes[i].begun;
-    err = is_needed ? lower(s) : POSTBAG_OK;
-    if (err != POSTBAG_OK)
-        return err;
-    for (int i = 0; i < POSTBAG__LANES; i++)
-        if (s->lanes[i].sent_hi > s->lanes[i].begun)
-            s->lanes[i].sent_hi = s->lanes[i].begun;
-    return POSTBAG_OK;
-}
-
 void postbag__sender_note_gain(struct sender *s)
 {
     if (s->unsaved_us == 0 && unsaved_rows(s) != 0)
@@ -398,7 +365,7 @@ int postbag__sender_save(struct sender *s, int64_t now_us, int force)
         (s->unsaved_us != 0 && (force || is_due(s, now_us))))
         err = save_all(s, -1, 0);
     if (err == POSTBAG_OK && s->is_idle)
-        err = take_back(s);
+        err = postbag__sender_take_back(s);
     return err == POSTBAG_OK ? postbag__sender_trim_dead(s) : err;
 }
 

@@ -158,6 +158,8 @@ POSTBAG_CHECK int postbag__sender_send(
     struct sender *s, const struct turn *t, struct entry *e);
 POSTBAG_CHECK int postbag__sender_send_held(
     struct sender *s, const struct turn *t, const struct row *row);
+/* The link is down: give back what was reserved and not sent. */
+POSTBAG_CHECK int postbag__sender_take_back(struct sender *s);
 /* Between the sender's own files: allow sending up to seq (one write if the
  * reservation is used up); start the clock of the lazy save. */
 POSTBAG_CHECK int postbag__sender_reserve(

@@ -52,6 +52,7 @@ SAME_FLOOR = {
     "sender_suspect": ["sender"],
     "sender_trial": ["sender"],
     "trial_store": ["held_store"],
+    "sender_release": ["sender"],
     "sender_revive": ["sender"],
     "sightings": ["moment"],
     "verify_schema": ["verify"],
