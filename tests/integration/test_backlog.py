@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Weeks offline: the relay's memory does not grow with what waits, all of it
 is delivered when the broker is back, and the file does not keep growing."""
+import os
+
 import rig
 
 ROWS = 100_000 if rig.FULL else 20_000
@@ -50,7 +52,9 @@ class Backlog(rig.Case):
         growth = memory_kb(gateway) - before
         print(f"{ROWS} rows wait: RssAnon {before} kB, {growth:+} kB",
               flush=True)
-        self.assertLess(growth, RSS_GROWTH_KB)
+        if not os.environ.get("POSTBAG_SANITIZE"):
+            # a sanitizer keeps what each attempt to connect has freed
+            self.assertLess(growth, RSS_GROWTH_KB)
 
         self.drain(gateway, broker, sub, ROWS)
         self.assertEqual({int(p) for p in sub.payloads()},

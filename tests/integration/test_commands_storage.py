@@ -96,7 +96,7 @@ class Storage(rig.Case):
         self.check(f"locked for {time.monotonic() - begun:.1f} s:"
                    f" {left - sent} messages left")
 
-    def test_full_disk_delays_commands_and_not_messages(self):
+    def test_full_disk_delays_commands_and_loses_nothing(self):
         volume = test_disk_full.Volume(self.folder, "tmpfs")
         self.addCleanup(volume.remove)
         self.db_path = os.path.join(volume.at, "gw.db")
@@ -110,13 +110,14 @@ class Storage(rig.Case):
         self.link.resume()
         self.send(*(f"c{i}" for i in range(COMMANDS)))
         self.firmware.wait_err("could not be stored", 2)
-        settled = self.own.wait_settled()
         # a WAL that is drained is cut, which would end the trouble
         self.wait_out(begun, lambda: volume.fill(0))
+        left = self.own.counts()["delivered"]
         stored = self.own.value("SELECT count(*) FROM inbox")
         volume.empty()
+        # how many leave meanwhile depends on the room that the files had
         self.check(f"full for {time.monotonic() - begun:.1f} s:"
-                   f" {settled['delivered']} messages left,"
+                   f" {left} messages left,"
                    f" {stored - 1} commands found room")
 
 
