@@ -264,19 +264,18 @@ int postbag__identify(
     struct identifier *i, const struct postbag_frame *f, struct identity *out)
 {
     const char *source = postbag__frame_property(f, "source");
-    const struct place *at = NULL;
+    int is_correlation = 0;
     int err = POSTBAG_OK;
 
     memset(out, 0, sizeof(*out));
     if (source != NULL)
         set_source(out, source, strlen(source));
-    for (size_t n = 0; n < i->places.count && err == POSTBAG_OK; n++) {
-        at = &i->places.list[n];
-        err = look_at(i, f, at, out);
-        if (out->found)
-            break;
+    for (size_t n = 0; n < i->places.count && err == POSTBAG_OK && !out->found;
+         n++) {
+        err = look_at(i, f, &i->places.list[n], out);
+        is_correlation = i->places.list[n].kind == PLACE_CORRELATION;
     }
-    hash_content(f, out->found && at->kind == PLACE_CORRELATION, out->content);
+    hash_content(f, out->found && is_correlation, out->content);
     if (err == POSTBAG_OK && !out->found)
         err = name_nameless(i, f, out);
     return err;

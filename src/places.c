@@ -29,29 +29,44 @@ static uint32_t read_segment(const char *digits, size_t len)
     return n;
 }
 
-/* Behind one step of a path; NULL: it is none. */
+/* Behind the rest of one step of a path, which begins at `from`; NULL: it is
+ * none.  [number] */
+static const char *skip_number(const char *from, const char *end)
+{
+    const char *at = from;
+
+    while (at < end && *at >= '0' && *at <= '9')
+        at++;
+    return at > from && at < end && *at == ']' ? at + 1 : NULL;
+}
+
+/* ."member" */
+static const char *skip_quoted(const char *from, const char *end)
+{
+    const char *at = from;
+
+    while (at < end && *at != '"' && *at != '\\')
+        at++;
+    return at > from && at < end && *at == '"' ? at + 1 : NULL;
+}
+
+/* .member */
+static const char *skip_plain(const char *from, const char *end)
+{
+    const char *at = from;
+
+    while (at < end && strchr(".[\"\\", *at) == NULL)
+        at++;
+    return at > from ? at : NULL;
+}
+
 static const char *skip_step(const char *at, const char *end)
 {
-    const char *from = at + 1;
-    char first = *at;
-
-    at = from;
-    if (first == '[') {
-        while (at < end && *at >= '0' && *at <= '9')
-            at++;
-        return at > from && at < end && *at == ']' ? at + 1 : NULL;
-    }
-    if (first != '.' || at == end)
+    if (*at == '[')
+        return skip_number(at + 1, end);
+    if (*at != '.' || at + 1 == end)
         return NULL;
-    if (*at != '"') {
-        while (at < end && strchr(".[\"\\", *at) == NULL)
-            at++;
-        return at > from ? at : NULL;
-    }
-    for (at++; at < end && *at != '"'; at++)
-        if (*at == '\\')
-            return NULL;
-    return at < end && at > from + 1 ? at + 1 : NULL;
+    return at[1] == '"' ? skip_quoted(at + 2, end) : skip_plain(at + 1, end);
 }
 
 static int is_path(const char *at, size_t len)

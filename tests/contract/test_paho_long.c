@@ -78,7 +78,7 @@ static void cycle(struct rig *rig, unsigned i, unsigned is_cut_by_broker)
    over TCP as well, and none without its TLS variant: README.md beside the
    port.  The rest is what the heap's holes make of it. */
 #ifdef POSTBAG_WITH_TLS
-enum { TCP_MOST = 128, TLS_MOST = 600 };
+enum { TCP_MOST = 128, TLS_MOST = 800 };
 #else
 enum { TCP_MOST = 64 };
 #endif
