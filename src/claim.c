@@ -72,16 +72,6 @@ static int check(const struct postbag_request *r, struct postbag_fault *why)
 
 /* ---- claim ------------------------------------------------------------- */
 
-static void hash(const struct postbag_request *r, uint8_t out[SHA256_BYTES])
-{
-    struct sha256 h;
-
-    postbag__sha256_begin(&h);
-    if (r->content_len > 0)
-        postbag__sha256_add(&h, r->content, r->content_len);
-    postbag__sha256_end(&h, out);
-}
-
 static void bind_request(struct postbag_writer *w, struct stmt *s,
     const struct postbag_request *r, const uint8_t content[SHA256_BYTES])
 {
@@ -142,7 +132,7 @@ static int claim(struct postbag_writer *w, const struct postbag_request *r,
 
     if (err != POSTBAG_OK)
         return err;
-    hash(r, content);
+    postbag__sha256(r->content, r->content_len, content);
     bind_request(w, &s, r, content);
     c->is = POSTBAG_CLAIM_CONFLICT;
     err = postbag__row(&s);

@@ -14,6 +14,7 @@
 
 #include "postbag/postbag.h"
 
+struct sqlite3_file;
 struct sqlite3_stmt;
 struct postbag_port;
 
@@ -55,6 +56,8 @@ POSTBAG_CHECK int postbag__db_open_backed(struct db *db,
     enum db_sync sync, uint32_t busy_ms);
 void postbag__db_close(struct db *db);
 
+/* SQLite's own handle of the database's file; NULL: there is none. */
+struct sqlite3_file *postbag__db_file(struct db *db);
 /* Absolute path of the file, symbolic links resolved; borrowed until close. */
 const char *postbag__db_path(const struct db *db);
 
@@ -153,7 +156,7 @@ POSTBAG_CHECK int postbag__wal_truncate(struct db *db);
  * the file gets 256 KiB more than its pages need, in chunks of half as much,
  * which the checkpoints of this connection leave there: what then still fits
  * into the WAL has its place.  As far as there is room. */
-POSTBAG_CHECK int postbag__db_grow_ahead(struct db *db);
+POSTBAG_CHECK int postbag__db_grow_ahead(struct db *db, int64_t page_size);
 /* Frames of the WAL's present round, committed or being written; 0 without a
  * WAL.  An estimate: it is read beside running writers. */
 POSTBAG_CHECK int postbag__wal_frames(struct db *db, int64_t *out);

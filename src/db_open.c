@@ -256,6 +256,16 @@ const char *postbag__db_path(const struct db *db)
     return sqlite3_db_filename(db->handle, "main");
 }
 
+struct sqlite3_file *postbag__db_file(struct db *db)
+{
+    sqlite3_file *file = NULL;
+
+    if (db->handle != NULL)
+        (void)sqlite3_file_control(
+            db->handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    return file != NULL && file->pMethods != NULL ? file : NULL;
+}
+
 int postbag__db_has_moved(struct db *db)
 {
     int moved = 0;

@@ -20,14 +20,9 @@ enum { REGION = 32768, REGION_FRAMES = 4062 };
 
 static sqlite3_file *file_of(struct db *db)
 {
-    sqlite3_file *file = NULL;
+    sqlite3_file *file = postbag__db_file(db);
 
-    if (db->handle == NULL)
-        return NULL;
-    (void)sqlite3_file_control(
-        db->handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
-    return file != NULL && file->pMethods != NULL &&
-                   file->pMethods->iVersion >= 2 &&
+    return file != NULL && file->pMethods->iVersion >= 2 &&
                    file->pMethods->xShmMap != NULL
                ? file
                : NULL;

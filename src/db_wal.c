@@ -53,16 +53,6 @@ int postbag__wal_truncate(struct db *db)
     return postbag__db_fault(db, rc);
 }
 
-static sqlite3_file *main_file(struct db *db)
-{
-    sqlite3_file *file = NULL;
-    int rc = sqlite3_file_control(
-        db->handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
-
-    return rc == SQLITE_OK && file != NULL && file->pMethods != NULL ? file
-                                                                     : NULL;
-}
-
 /* Checkpoints of others cut the file to its pages, so it is asked for its
  * size.  Where it cannot grow it grows later: the caller's next checkpoint
  * tells what is wrong. */
@@ -78,15 +68,12 @@ static void grow(sqlite3_file *file, int64_t bytes)
     (void)file->pMethods->xFileControl(file, SQLITE_FCNTL_SIZE_HINT, &wanted);
 }
 
-int postbag__db_grow_ahead(struct db *db)
+int postbag__db_grow_ahead(struct db *db, int64_t page_size)
 {
-    sqlite3_file *file = main_file(db);
+    sqlite3_file *file = postbag__db_file(db);
     int64_t pages = 0;
-    int64_t page_size = 0;
     int err = postbag__query_i64(db, "PRAGMA main.page_count", &pages);
 
-    if (err == POSTBAG_OK)
-        err = postbag__query_i64(db, "PRAGMA main.page_size", &page_size);
     if (err == POSTBAG_OK && file != NULL)
         grow(file, pages * page_size + AHEAD_BYTES);
     return err;

@@ -71,12 +71,12 @@ struct hold {
 /* Copy a row of the log. */
 POSTBAG_CHECK int postbag__held_hold(struct held_store *h, int64_t seq,
     const struct hold *hold, int64_t wall_ms);
+typedef int held_planner(struct held_store *h, int64_t seq,
+    const struct due *due, const char *error);
 /* Charge another attempt.  It was answered, so it ended no process. */
-POSTBAG_CHECK int postbag__held_again(struct held_store *h, int64_t seq,
-    const struct due *due, const char *error);
+POSTBAG_CHECK held_planner postbag__held_again;
 /* The same without the charge; error NULL: as it is. */
-POSTBAG_CHECK int postbag__held_postpone(struct held_store *h, int64_t seq,
-    const struct due *due, const char *error);
+POSTBAG_CHECK held_planner postbag__held_postpone;
 
 /* These end a row's wait: the oldest behind it is due now.  They do nothing
  * where an operator has removed the row. */

@@ -250,7 +250,7 @@ static int look_at_wal(struct housekeeper *h, int64_t now_us)
     if (err != POSTBAG_OK)
         return err;
     back_shm(h);
-    err = postbag__db_grow_ahead(&h->own);
+    err = postbag__db_grow_ahead(&h->own, h->page_size);
     if (err != POSTBAG_OK || now_us < h->checkpoint_us)
         return err;
     h->checkpoint_us = 0;

@@ -48,15 +48,6 @@ static size_t length(const char *text)
     return text == NULL ? 0 : strlen(text);
 }
 
-static void hash(const void *bytes, size_t len, uint8_t out[SHA256_BYTES])
-{
-    struct sha256 h;
-
-    postbag__sha256_begin(&h);
-    postbag__sha256_add(&h, bytes, len);
-    postbag__sha256_end(&h, out);
-}
-
 /* ---- keep a name in its room ------------------------------------------- */
 
 static void set_id(
@@ -64,7 +55,7 @@ static void set_id(
 {
     to->found = 1;
     if (len > IDENTITY_MAX) {
-        hash(bytes, len, to->id);
+        postbag__sha256(bytes, len, to->id);
         to->id_len = SHA256_BYTES;
         to->id_is_text = 0;
         return;
@@ -84,7 +75,7 @@ static void set_source(struct identity *to, const char *text, size_t len)
         to->source[len] = '\0';
         return;
     }
-    hash(text, len, sum);
+    postbag__sha256(text, len, sum);
     for (size_t i = 0; i < SHA256_BYTES; i++) {
         to->source[2 * i] = digits[sum[i] >> 4];
         to->source[2 * i + 1] = digits[sum[i] & 15];

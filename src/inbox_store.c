@@ -84,7 +84,7 @@ static int use(
 
 /* ---- accept ------------------------------------------------------------ */
 
-static void bind_arrival(struct stmt *s, const struct inbox_arrival *a)
+void postbag__inbox_bind_name(struct stmt *s, const struct inbox_arrival *a)
 {
     postbag__bind_text(s, 1, a->consumer);
     postbag__bind_text(s, 2, a->source);
@@ -92,6 +92,11 @@ static void bind_arrival(struct stmt *s, const struct inbox_arrival *a)
         postbag__bind_text_n(s, 3, a->id, a->id_len);
     else
         postbag__bind_blob(s, 3, a->id, a->id_len);
+}
+
+static void bind_arrival(struct stmt *s, const struct inbox_arrival *a)
+{
+    postbag__inbox_bind_name(s, a);
     postbag__bind_blob(s, 4, a->content_hash, 32);
     postbag__bind_text(s, 5, a->dead);
     postbag__bind_text(s, 6, a->topic);

@@ -96,6 +96,8 @@ struct inbox_row {
 void postbag__inbox_open(struct inbox_store *s, struct db *db);
 void postbag__inbox_close(struct inbox_store *s);
 
+/* Consumer, source and id as ?1 to ?3. */
+void postbag__inbox_bind_name(struct stmt *s, const struct inbox_arrival *a);
 /*
  * Insert, or count a duplicate (seen + 1).  The constraint decides, in one
  * statement.  A duplicate changes its row, so that its commit has something to

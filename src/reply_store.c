@@ -106,12 +106,7 @@ int postbag__reply_find(struct db *db, const struct inbox_arrival *a,
     *found_out = 0;
     if (err != POSTBAG_OK)
         return err;
-    postbag__bind_text(&out->row, 1, a->consumer);
-    postbag__bind_text(&out->row, 2, a->source);
-    if (a->id_is_text)
-        postbag__bind_text_n(&out->row, 3, a->id, a->id_len);
-    else
-        postbag__bind_blob(&out->row, 3, a->id, a->id_len);
+    postbag__inbox_bind_name(&out->row, a);
     err = postbag__row(&out->row);
     if (err != 1) {
         postbag__reply_release(out);

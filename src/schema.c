@@ -318,6 +318,7 @@ int postbag__schema_ensure(struct db *db, uint32_t max_payload)
 {
     int64_t limit = 0;
     int64_t version = 0;
+    int64_t page_size;
     int err = read_version(db, &version);
 
     /* the usual open writes nothing */
@@ -342,7 +343,8 @@ int postbag__schema_ensure(struct db *db, uint32_t max_payload)
     if (err != POSTBAG_OK || version != 0)
         return err;
     /* all of it is still in the WAL alone */
-    return postbag__db_grow_ahead(db);
+    err = postbag__query_i64(db, "PRAGMA main.page_size", &page_size);
+    return err == POSTBAG_OK ? postbag__db_grow_ahead(db, page_size) : err;
 }
 
 /* There is no outbox, or a part of one. */

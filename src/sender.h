@@ -220,6 +220,9 @@ POSTBAG_CHECK int postbag__sender_expire(
     struct sender *s, int lane, struct entry *e);
 /* Look ahead in a lane as far as its ring has room. */
 POSTBAG_CHECK int postbag__sender_scan(struct sender *s, int lane);
+/* A held row is tried again after retry_cap_ms: once others had a turn. */
+POSTBAG_CHECK int postbag__sender_put_off(struct sender *s, int64_t seq,
+    enum db_sync sync, const char *error, held_planner *plan);
 /* Drop a held row that is not in flight; reason as in outbox_lost. */
 POSTBAG_CHECK int postbag__sender_drop_held(
     struct sender *s, const struct row *row, const char *reason);

@@ -217,16 +217,17 @@ static int held_refused(
     return finish(s, postbag__held_again(s->held, row->seq, &due, error));
 }
 
-static int held_put_off(struct sender *s, int64_t seq)
+int postbag__sender_put_off(struct sender *s, int64_t seq, enum db_sync sync,
+    const char *error, held_planner *plan)
 {
     const struct due due = {.boot = s->boot,
         .ms = port_of(s)->mono_us(port_of(s)->ctx) / 1000 +
               s->options.retry_cap_ms};
-    int err = postbag__lease_begin(s->lease, DB_NORMAL);
+    int err = postbag__lease_begin(s->lease, sync);
 
     if (err != POSTBAG_OK)
         return err;
-    return finish(s, postbag__held_postpone(s->held, seq, &due, NULL));
+    return finish(s, plan(s->held, seq, &due, error));
 }
 
 int postbag__sender_drop_held(
@@ -453,7 +454,8 @@ static int turn_down_held(
     if (is_charged < 0)
         return is_charged;
     if (!is_charged)
-        return held_put_off(s, slot->seq);
+        return postbag__sender_put_off(
+            s, slot->seq, DB_NORMAL, NULL, postbag__held_postpone);
     err = settle_held(s, slot, letter);
     if (err == POSTBAG_OK)
         watch_no_longer(s, slot->seq);

@@ -41,23 +41,10 @@ static int64_t now_us(const struct sender *s)
 
 /* Not before others had a turn: what is suspect may have to end a connection
  * to be judged. */
-static int put_off(struct sender *s, int64_t seq, const char *error,
-    int (*write)(struct held_store *h, int64_t seq, const struct due *due,
-        const char *error))
+static int put_off(
+    struct sender *s, int64_t seq, const char *error, held_planner *plan)
 {
-    const struct due due = {
-        .boot = s->boot, .ms = now_us(s) / 1000 + s->options.retry_cap_ms};
-    int err = postbag__lease_begin(s->lease, DB_FULL);
-
-    if (err != POSTBAG_OK)
-        return err;
-    err = write(s->held, seq, &due, error);
-    if (err != POSTBAG_OK) {
-        postbag__lease_rollback(s->lease);
-        return err;
-    }
-    err = postbag__lease_commit(s->lease);
-    return err == POSTBAG_OK ? postbag__sender_look(s) : err;
+    return postbag__sender_put_off(s, seq, DB_FULL, error, plan);
 }
 
 static int suspect(struct sender *s, int64_t seq, const char *error)

@@ -119,3 +119,12 @@ void postbag__sha256_end(struct sha256 *h, uint8_t out[SHA256_BYTES])
     for (size_t i = 0; i < SHA256_BYTES; i++)
         out[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
 }
+
+void postbag__sha256(const void *bytes, size_t len, uint8_t out[SHA256_BYTES])
+{
+    struct sha256 h;
+
+    postbag__sha256_begin(&h);
+    postbag__sha256_add(&h, bytes, len);
+    postbag__sha256_end(&h, out);
+}

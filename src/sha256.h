@@ -20,5 +20,7 @@ void postbag__sha256_add(struct sha256 *h, const void *bytes, size_t len);
  * "bc" differ.  NULL counts as empty. */
 void postbag__sha256_field(struct sha256 *h, const void *bytes, size_t len);
 void postbag__sha256_end(struct sha256 *h, uint8_t out[SHA256_BYTES]);
+/* Of one piece. */
+void postbag__sha256(const void *bytes, size_t len, uint8_t out[SHA256_BYTES]);
 
 #endif

@@ -17,6 +17,11 @@ static inline const char *held_now(struct bench *b)
         " FROM (SELECT * FROM outbox_held ORDER BY seq)");
 }
 
+static inline int64_t delivered(struct bench *b)
+{
+    return sql_get(b->w.t.app, "SELECT sum(delivered) FROM outbox_cursor");
+}
+
 static inline int is_of(const struct fake_sent *sent, const char *topic)
 {
     return !sent->is_settled && strncmp(sent->topic, topic, strlen(topic)) == 0;

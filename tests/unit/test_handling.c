@@ -3,10 +3,10 @@
  * A handler's effects, its messages and the mark of its command are one
  * transaction, whatever the handler, the storage or a crash does to it.
  */
-#include "inbox_script.h"
-
-#include <sys/resource.h>
 #include <sys/wait.h>
+
+#include "file_limit.h"
+#include "inbox_script.h"
 
 /* ---- outcomes --------------------------------------------------------- */
 
@@ -245,18 +245,6 @@ static void test_handling_busy_database_charges_nothing_and_pauses(void **state)
     assert_int_equal(world_run_one(w), 1);
     assert_int_equal(script.attempt, 1);
     assert_int_equal(effects(w), 1);
-}
-
-/* No file of this process may grow while bytes is not RLIM_INFINITY, so the
- * WAL cannot take a commit; the handler's writes are still in memory. */
-static void limit_files(rlim_t bytes)
-{
-    struct rlimit limit;
-
-    (void)signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
 /* Only the commit itself fails: the disk has room again right after it. */

@@ -3,10 +3,10 @@
  * A handler that ends the process: its command is charged an attempt and ends
  * among the dead, others go on, and who lives pays next to nothing for it.
  */
-#include "inbox_script.h"
-
-#include <sys/resource.h>
 #include <sys/wait.h>
+
+#include "file_limit.h"
+#include "inbox_script.h"
 
 /* ---- lives ------------------------------------------------------------- */
 
@@ -183,16 +183,6 @@ static void test_handling_trial_only_the_suspicious_are_charged(void **state)
 }
 
 /* ---- the storage -------------------------------------------------------- */
-
-static void limit_files(rlim_t bytes)
-{
-    struct rlimit limit;
-
-    (void)signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
 
 static void fill_disk(void *ctx, const char *point)
 {

@@ -267,6 +267,25 @@ static void test_bound_full_of_suspects_is_no_dead_end(void **state)
     assert_int_equal(cursor(b), 44);
 }
 
+/* None of those that wait may be sent, so it need not wait for them. */
+static void test_bound_full_of_suspects_tries_one_on_a_young_link(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = revoked(b);
+
+    relay_put(r, "s", 14);
+    relay_run_ms(r, 10);
+    sql_run(b->w.t.app, "UPDATE outbox_held SET error = 'suspect: the link',"
+                        " due_boot = NULL, due_ms = NULL");
+    relay_put(r, "t", 30);
+    r->out->reason = 0;
+    fake_lose(r->out, POSTBAG_ELINK, 0);
+    while (r->out->connects < 2 || !r->out->is_up)
+        relay_run_ms(r, 100);
+    relay_run_ms(r, 2000);
+    assert_true(live(b) < 14);
+}
+
 static void test_bound_ends_when_an_operator_discards(void **state)
 {
     struct bench *b = *state;
@@ -389,6 +408,7 @@ int main(void)
         BENCH(test_bound_of_a_key_stops_no_other_of_its_bucket),
         BENCH(test_bound_never_keeps_the_oldest_row_back_for_ever),
         BENCH(test_bound_full_of_suspects_is_no_dead_end),
+        BENCH(test_bound_full_of_suspects_tries_one_on_a_young_link),
         BENCH(test_bound_ends_when_an_operator_discards),
         BENCH(test_bound_of_the_dead_holds_though_no_more_die),
         BENCH(test_bound_of_the_dead_may_be_lowered),

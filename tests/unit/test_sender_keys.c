@@ -6,10 +6,8 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
-#include "postbag/admin.h"
-#include "relay.h"
+#include "bench_admin.h"
 #include "sender.h"
-#include "unit.h"
 
 enum { DENIED = 0x87, TOO_LARGE = 0x95 };
 
@@ -164,22 +162,6 @@ static void test_keys_held_row_of_an_earlier_boot_is_due_at_once(void **state)
 }
 
 /* ---- operators ---- */
-
-static struct postbag_admin *open_admin(struct bench *b)
-{
-    const struct postbag_admin_config c = {
-        .struct_size = sizeof(c),
-        .db_path = b->w.t.path,
-        .port = &b->w.sim.port,
-        .writable = 1,
-    };
-    struct postbag_admin *a;
-    struct postbag_fault why = {0};
-
-    if (postbag_admin_open(&a, &c, &why) != POSTBAG_OK)
-        fail_msg("%s", why.text);
-    return a;
-}
 
 static void test_keys_requeued_message_leaves_with_its_id(void **state)
 {

@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A device of one key, and a broker that never answers its first message:
  * nothing is left to be sent beside it. */
+#include "bench_admin.h"
 #include "poison.h"
-#include "postbag/admin.h"
 #include "sender.h"
-
-static int64_t delivered(struct bench *b)
-{
-    return sql_get(b->w.t.app, "SELECT sum(delivered) FROM outbox_cursor");
-}
 
 /* As an operator does, while the relay runs. */
 static void discard(struct bench *b, int64_t seq)
 {
-    const struct postbag_admin_config c = {
-        .struct_size = sizeof(c),
-        .db_path = b->w.t.path,
-        .port = &b->w.sim.port,
-        .writable = 1,
-    };
-    struct postbag_admin *a;
-    struct postbag_fault why = {0};
+    struct postbag_admin *a = open_admin(b);
 
-    if (postbag_admin_open(&a, &c, &why) != POSTBAG_OK)
-        fail_msg("%s", why.text);
     assert_ok(postbag_admin_discard(a, NULL, seq, NULL));
     postbag_admin_close(a);
 }

@@ -13,11 +13,6 @@ static struct relay *slowest(struct bench *b)
     return bench_up(b);
 }
 
-static int64_t delivered(struct bench *b)
-{
-    return sql_get(b->w.t.app, "SELECT sum(delivered) FROM outbox_cursor");
-}
-
 /* Seconds until the good ones are delivered and the bad ones dead. */
 static int64_t take_s(struct bench *b, int good, int bad)
 {

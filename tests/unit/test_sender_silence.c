@@ -7,11 +7,6 @@
 
 #include "poison.h"
 
-static int64_t delivered(struct bench *b)
-{
-    return sql_get(b->w.t.app, "SELECT sum(delivered) FROM outbox_cursor");
-}
-
 static int64_t has_error(struct bench *b, const char *like)
 {
     return sql_get(b->w.t.app,

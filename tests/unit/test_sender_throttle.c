@@ -40,11 +40,6 @@ static void turn_down(struct relay *r, int seconds, int reason)
     }
 }
 
-static int64_t delivered(struct bench *b)
-{
-    return sql_get(b->w.t.app, "SELECT sum(delivered) FROM outbox_cursor");
-}
-
 static const char *error(struct bench *b)
 {
     return sql_text(
