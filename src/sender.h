@@ -88,7 +88,7 @@ struct sender {
     uint32_t newly_dead; /* not told yet */
     char last_dead[160]; /* why the last of them is */
     uint32_t overflowed; /* dead ones dropped for room, not told yet */
-    int may_trim; /* the cursor passed dead ones since they were trimmed */
+    int may_trim; /* since they were trimmed the cursor passed dead ones */
     uint32_t newly_over;    /* dropped, their ttl_ms being over; not told yet */
     uint32_t delivered;     /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
@@ -194,7 +194,8 @@ int postbag__sender_may_try_suspect(const struct sender *s, int64_t at_us);
 /* Settle a row of the log by copying it to outbox_held. */
 POSTBAG_CHECK int postbag__sender_hold(struct sender *s, int lane,
     struct entry *e, const char *state, const char *error);
-/* Drop what is dead beyond its bound, a piece of it, if some may go by now.
+/* Drop what is dead beyond its bound, a piece of it, if some may go by now:
+ * what the saved cursor has not passed stays until then.
  * must_trim: there is more. */
 POSTBAG_CHECK int postbag__sender_trim_dead(struct sender *s);
 int postbag__sender_must_trim(const struct sender *s);

@@ -48,16 +48,6 @@ static int finish(struct sender *s, int err)
     return err == POSTBAG_OK ? postbag__sender_look(s) : err;
 }
 
-/* In a transaction.  What the saved cursor has not passed stays for now. */
-static int make_room(struct sender *s, int *dropped_out)
-{
-    int n = postbag__held_trim_dead(s->held, s->options.dead_max_rows,
-        s->options.dead_max_bytes, wall_ms(s));
-
-    *dropped_out = n;
-    return n < 0 ? n : POSTBAG_OK;
-}
-
 int postbag__sender_must_trim(const struct sender *s)
 {
     return s->may_trim &&
@@ -67,14 +57,17 @@ int postbag__sender_must_trim(const struct sender *s)
 
 int postbag__sender_trim_dead(struct sender *s)
 {
-    int dropped = 0;
+    int dropped;
     int err;
 
     if (!postbag__sender_must_trim(s))
         return POSTBAG_OK;
     err = postbag__lease_begin(s->lease, DB_NORMAL);
-    if (err == POSTBAG_OK)
-        err = finish(s, make_room(s, &dropped));
+    if (err != POSTBAG_OK)
+        return err;
+    dropped = postbag__held_trim_dead(s->held, s->options.dead_max_rows,
+        s->options.dead_max_bytes, wall_ms(s));
+    err = finish(s, dropped < 0 ? dropped : POSTBAG_OK);
     if (err != POSTBAG_OK)
         return err;
     s->overflowed += (uint32_t)dropped;
@@ -82,10 +75,9 @@ int postbag__sender_trim_dead(struct sender *s)
     return POSTBAG_OK;
 }
 
-static void note_dead(struct sender *s, const char *error, int dropped)
+static void note_dead(struct sender *s, const char *error)
 {
     s->newly_dead++;
-    s->overflowed += (uint32_t)dropped;
     (void)snprintf(s->last_dead, sizeof(s->last_dead), "%s", error);
 }
 
@@ -101,7 +93,6 @@ static int hold(struct sender *s, int lane, struct entry *e, const char *state,
 {
     int is_dead = strcmp(state, "dead") == 0;
     int is_suspect = names_suspect(error);
-    int dropped = 0;
     const struct hold hold = {
         .state = state,
         .attempts =
@@ -115,14 +106,11 @@ static int hold(struct sender *s, int lane, struct entry *e, const char *state,
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__held_hold(s->held, e->seq, &hold, wall_ms(s));
-    if (err == POSTBAG_OK && is_dead)
-        err = make_room(s, &dropped);
-    err = finish(s, err);
+    err = finish(s, postbag__held_hold(s->held, e->seq, &hold, wall_ms(s)));
     if (err != POSTBAG_OK)
         return err;
     if (is_dead)
-        note_dead(s, error, dropped);
+        note_dead(s, error);
     postbag__lane_settle(&s->lanes[lane], e, OUTCOME_HELD);
     postbag__sender_note_gain(s);
     return POSTBAG_OK;
@@ -179,20 +167,19 @@ int postbag__sender_bury(
     struct sender *s, const struct row *row, const char *error, int is_mendable)
 {
     struct due again;
-    int dropped = 0;
     int err = postbag__lease_begin(s->lease, DB_FULL);
 
     if (err != POSTBAG_OK)
         return err;
     err = postbag__held_bury(s->held, row->seq, error, wall_ms(s),
         postbag__sender_comes_back(s, is_mendable, &again));
-    if (err == POSTBAG_OK)
-        err = make_room(s, &dropped);
     watch_no_longer(s, row->seq);
     err = finish(s, err);
-    if (err == POSTBAG_OK)
-        note_dead(s, error, dropped);
-    return err;
+    if (err != POSTBAG_OK)
+        return err;
+    note_dead(s, error);
+    s->may_trim = 1; /* the cursor has passed it long ago */
+    return POSTBAG_OK;
 }
 
 /* ---- rows of outbox_held ---- */

@@ -360,6 +360,24 @@ static void test_bound_of_the_dead_holds_though_no_more_die(void **state)
     assert_int_equal(r->errors, 0);
 }
 
+/* The cursor passed them when they were held, and is not saved again. */
+static void test_bound_of_the_dead_holds_for_used_up_attempts(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.options.dead_max_rows = 10;
+    b->r.options.max_attempts = 2;
+    b->r.out->auto_settle = 1;
+    b->r.out->reason = DENIED;
+    relay_put(&b->r, "t", 50);
+    r = bench_up(b);
+    relay_run_ms(r, 60000);
+    assert_int_equal(dead(b), 10);
+    assert_int_equal(overflowed(b), 40);
+    assert_int_equal(r->errors, 0);
+}
+
 static void test_bound_of_the_dead_may_be_lowered(void **state)
 {
     struct bench *b = *state;
@@ -411,6 +429,7 @@ int main(void)
         BENCH(test_bound_full_of_suspects_tries_one_on_a_young_link),
         BENCH(test_bound_ends_when_an_operator_discards),
         BENCH(test_bound_of_the_dead_holds_though_no_more_die),
+        BENCH(test_bound_of_the_dead_holds_for_used_up_attempts),
         BENCH(test_bound_of_the_dead_may_be_lowered),
         BENCH(test_bound_holds_after_a_restart),
         BENCH(test_bound_of_the_dead_drops_the_oldest),
