@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Floor 4.  The broker's rules at postbag_open: does what was configured keep
- * them?  Once per engine, on the thread that opens it.
+ * Floor 4.  The broker's rules at postbag_open, those of all and those of this
+ * one: does what was configured keep them?  Once per engine, on the thread that opens it.
  */
 #include <stddef.h>
 
@@ -44,6 +44,24 @@ static int check_transport(struct engine *e, struct postbag_transport *t,
                              : postbag__fail(&e->db.fault, err, "%s", why.text);
 }
 
+/* Whoever copies the configuration of one connection for the other gets two
+ * that end each other for ever, and no broker says why. */
+static int check_rivals(struct engine *e)
+{
+    const struct postbag_transport *out = e->config->transport;
+    const struct postbag_transport *in = e->config->inbound;
+    const struct postbag_transport_ops *ops = out == NULL ? NULL : out->ops;
+
+    if (in == NULL || ops == NULL || ops != in->ops ||
+        ops->struct_size < offsetof(struct postbag_transport_ops, is_rival) +
+                               sizeof(ops->is_rival) ||
+        ops->is_rival == NULL || !ops->is_rival(out, in))
+        return POSTBAG_OK;
+    return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
+        "inbound: has the client id of the other connection, so the broker"
+        " would end each for the other");
+}
+
 static int check_profile(struct engine *e)
 {
     int err = check_window(e, e->profile);
@@ -57,10 +75,10 @@ static int check_profile(struct engine *e)
 
 int postbag__engine_take_profile(struct engine *e)
 {
-    int err;
+    int err = check_rivals(e);
 
-    if (e->config->profile[0] == '\0')
-        return POSTBAG_OK;
+    if (err != POSTBAG_OK || e->config->profile[0] == '\0')
+        return err;
     err = postbag__profile_named(e->config->profile, &e->profile, &e->db.fault);
     return err == POSTBAG_OK ? check_profile(e) : err;
 }

@@ -138,6 +138,11 @@ struct postbag_transport_ops {
        known.  So a large message on a slow link is told from a broker that is
        silent.  Does not block. */
     int (*transfers)(struct postbag_transport *t, uint64_t *taken);
+    /* May be NULL.  1: for the broker these two are one client, so it would end
+       the connection of each when the other connects (MQTT 5, 3.1.4-3).  The
+       other has the same ops.  Called by postbag_open, which refuses them. */
+    int (*is_rival)(const struct postbag_transport *t,
+        const struct postbag_transport *other);
 };
 
 /* First member of every implementation. */

@@ -38,3 +38,15 @@ int postbag__paho_check(struct postbag_transport *base,
             "mqtt_version: is 5; profile %s: 4 only (MQTT 3.1.1)", p->name);
     return check_keepalive(c, p, why);
 }
+
+/* The broker gives a name of its own to each without one.  Two spellings of one
+ * broker are not seen as such. */
+int postbag__paho_is_rival(
+    const struct postbag_transport *base, const struct postbag_transport *other)
+{
+    const struct postbag_paho_config *a = &((const struct paho *)base)->config;
+    const struct postbag_paho_config *b = &((const struct paho *)other)->config;
+    return a->client_id != NULL && b->client_id != NULL &&
+           strcmp(a->client_id, b->client_id) == 0 &&
+           strcmp(a->uri, b->uri) == 0;
+}

@@ -215,6 +215,7 @@ static const struct postbag_transport_ops ops = {
     .destroy = destroy_transport,
     .check = postbag__paho_check,
     .transfers = postbag__paho_transfers,
+    .is_rival = postbag__paho_is_rival,
 };
 
 int postbag_paho_new(struct postbag_transport **out,

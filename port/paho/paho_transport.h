@@ -189,6 +189,8 @@ void postbag__paho_target_text(const struct paho *t, char *out, size_t size);
 /* check.c */
 int postbag__paho_check(struct postbag_transport *base,
     const struct postbag_profile *p, struct postbag_fault *why);
+int postbag__paho_is_rival(const struct postbag_transport *base,
+    const struct postbag_transport *other);
 
 /* file.c: refuse with the text of errno; returns ELINK. */
 int postbag__paho_refuse_file(

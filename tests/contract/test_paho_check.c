@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The check of a transport's options against the broker's rules. */
+/* The check of a transport's options against the broker's rules, and of two
+ * transports against each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,11 +107,44 @@ static void test_paho_check_defaults_suit_every_profile(void **state)
     expect_kept(&c, "thingsboard", NULL);
 }
 
+static int are_rivals(
+    const struct postbag_paho_config *a, const struct postbag_paho_config *b)
+{
+    struct postbag_transport *one = NULL;
+    struct postbag_transport *other = NULL;
+    struct postbag_fault why;
+    assert_int_equal(postbag_paho_new(&one, a, &why), POSTBAG_OK);
+    assert_int_equal(postbag_paho_new(&other, b, &why), POSTBAG_OK);
+    assert_ptr_equal(one->ops, other->ops);
+    int said = one->ops->is_rival(one, other);
+    one->ops->destroy(one);
+    other->ops->destroy(other);
+    return said;
+}
+
+static void test_paho_check_one_client_id_at_one_broker_is_a_rival(void **state)
+{
+    (void)state;
+    struct postbag_paho_config a = good();
+    struct postbag_paho_config b = good();
+    assert_int_equal(are_rivals(&a, &b), 1);
+    b.uri = "tcp://127.0.0.1:1884";
+    assert_int_equal(are_rivals(&a, &b), 0);
+    b = good();
+    b.client_id = "gateway-commands";
+    assert_int_equal(are_rivals(&a, &b), 0);
+    b.client_id = NULL;
+    assert_int_equal(are_rivals(&a, &b), 0);
+    assert_int_equal(are_rivals(&b, &a), 0);
+    assert_int_equal(are_rivals(&b, &b), 0);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_paho_check_keepalive_is_within_the_profile),
     cmocka_unit_test(test_paho_check_mqtt_version_is_one_the_profile_takes),
     cmocka_unit_test(test_paho_check_client_id_fits_the_profile),
     cmocka_unit_test(test_paho_check_defaults_suit_every_profile),
+    cmocka_unit_test(test_paho_check_one_client_id_at_one_broker_is_a_rival),
 };
 
 int main(void)

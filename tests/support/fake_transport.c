@@ -265,6 +265,15 @@ static int fake_transfers(struct postbag_transport *base, uint64_t *taken)
     return t->is_transferring;
 }
 
+static int fake_is_rival(
+    const struct postbag_transport *base, const struct postbag_transport *other)
+{
+    const struct fake_transport *a = (const struct fake_transport *)base;
+    const struct fake_transport *b = (const struct fake_transport *)other;
+
+    return a->client != NULL && a->client == b->client;
+}
+
 static const struct postbag_transport_ops ops = {
     .struct_size = sizeof(ops),
     .connect = fake_connect,
@@ -274,6 +283,7 @@ static const struct postbag_transport_ops ops = {
     .destroy = fake_destroy,
     .check = fake_check,
     .transfers = fake_transfers,
+    .is_rival = fake_is_rival,
 };
 
 struct fake_transport *fake_transport_new(void)

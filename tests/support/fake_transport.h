@@ -47,6 +47,7 @@ struct fake_transport {
     int subscribe_err;
     int is_suback_kept_back; /* subscribe is not answered */
     int check_err;           /* what check answers */
+    const char *client;      /* who it is for the broker; NULL: somebody else */
     /* is_transferring: bytes wait for the peer, and at each question it has
        taken so many more. */
     int is_transferring;

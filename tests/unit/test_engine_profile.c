@@ -106,6 +106,22 @@ static void test_engine_profile_asks_each_transport(void **state)
         0);
 }
 
+static void test_engine_profile_two_of_one_client_are_refused(void **state)
+{
+    struct bench *b = *state;
+    struct postbag_fault why;
+    struct fake_transport *inbound = fake_transport_new();
+
+    b->r.out->client = inbound->client = "gateway";
+    b->r.options.inbound = &inbound->base;
+    assert_int_equal(relay_cannot_open(&b->r, &why), POSTBAG_EINVAL);
+    assert_has(why.text, "inbound: has the client id of the other connection");
+    inbound = fake_transport_new();
+    inbound->client = "commands";
+    b->r.options.inbound = &inbound->base;
+    (void)bench_up(b);
+}
+
 /* One of a program that was built before there was a check. */
 static void test_engine_profile_with_an_older_transport_asks_nothing(
     void **state)
@@ -154,6 +170,7 @@ int main(void)
         BENCH(test_engine_profile_defaults_suit_every_profile),
         BENCH(test_engine_profile_commands_on_one_connection_are_refused),
         BENCH(test_engine_profile_asks_each_transport),
+        BENCH(test_engine_profile_two_of_one_client_are_refused),
         BENCH(test_engine_profile_with_an_older_transport_asks_nothing),
         BENCH(test_engine_profile_without_a_profile_obeys_the_stored_one),
     };
