@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,12 @@
 #include "inbox_store.h"
 #include "jsonobject.h"
 #include "mem.h"
+#include "printable.h"
 #include "reply.h"
 #include "topicfilter.h"
 #include "utf8.h"
+
+enum { CONFLICT_SIZE = 160 };
 
 /* Of one frame, until its commit. */
 struct tally {
@@ -206,18 +210,35 @@ static void fill_arrival(const struct receiver *r, struct inbox_arrival *a,
 
 /* ---- one transaction --------------------------------------------------- */
 
+/* For an operator; an id that is no text is found by the correlation data. */
+static const char *name_conflict(
+    const struct identity *i, char out[CONFLICT_SIZE])
+{
+    char id[IDENTITY_MAX + 1];
+
+    memcpy(id, i->id, i->id_len);
+    id[i->id_len] = '\0';
+    (void)snprintf(out, CONFLICT_SIZE, "conflict");
+    if (i->id_is_text) {
+        (void)snprintf(out, CONFLICT_SIZE, "conflict with ");
+        postbag__printable(out + strlen(out), CONFLICT_SIZE - strlen(out), id);
+    }
+    return out;
+}
+
 /* The id came before with other content: keep this one too, under an id of
  * its own, where an operator sees it. */
 static int store_conflict(struct receiver *r, struct inbox_arrival a,
     const struct identity *identity, struct tally *t)
 {
+    char why[CONFLICT_SIZE];
     struct identity derived;
     enum inbox_accepted what;
     int err;
 
     postbag__identity_derive(identity, &derived);
     fill_identity(&a, &derived);
-    a.dead = "conflict";
+    a.dead = name_conflict(identity, why);
     err = postbag__inbox_accept(&r->inbox, &a, &what);
     if (err != POSTBAG_OK)
         return err;

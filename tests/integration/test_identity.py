@@ -44,7 +44,7 @@ class Identity(rig.Case):
             "SELECT state, error, CAST(payload AS TEXT) FROM inbox"
             " ORDER BY arrival") == [
                 ("done", None, None),
-                ("dead", "conflict", '{"id":1,"open":false}')],
+                ("dead", "conflict with 1", '{"id":1,"open":false}')],
             "the other content is kept among the dead")
         self.assertEqual(self.own.rows("SELECT command FROM effect"), [("1",)])
 

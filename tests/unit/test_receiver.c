@@ -165,7 +165,7 @@ static void test_receiver_conflict_is_kept_among_the_dead(void **state)
         1);
     assert_int_equal(
         temp_db_get(&w->t, "SELECT seen FROM inbox WHERE state = 'dead'"
-                           " AND error = 'conflict' AND length(id) = 32"
+                           " AND error = 'conflict with 1' AND length(id) = 32"
                            " AND payload = x'636c6f7365'"),
         2);
     assert_int_equal(counts(w).conflicts, 2);

@@ -5,6 +5,7 @@ import time
 import uuid
 
 from stage import DEVICE, comes_true, wait_for
+from verdict import Ledger
 from wire import now_us
 
 COMMANDS = 20
@@ -97,10 +98,15 @@ class Story:
         self.send("set-interval", {"interval_ms": 60000})
         self.send_second()
         wait_for("all commands are done", self._commands_are_done)
+        wait_for("all is delivered", self._nothing_waits)
         # What is not heard by then is lost, and the verdict says so.
-        comes_true(lambda: self.look() or
-                   len(self.stage.heard) >= self.status["put"])
+        comes_true(lambda: set(self.stage.heard) >=
+                   set(Ledger(self.stage.db).put_us))
         self.stage.stop_firmware()
+
+    def _nothing_waits(self):
+        self.look()
+        return self.status["pending"] == 0
 
     def _commands_are_done(self):
         self.look()
@@ -179,6 +185,8 @@ class Story:
         if s is None:
             return
         heard = len(self.stage.heard)
+        # pending: until the cursor is saved; put: also answers given again
+        waiting = max(0, min(s["pending"], s["put"] - heard))
         self.say(f"{self.stamp()}committed {s['put']:5}   heard {heard:5}"
-                 f"   waiting {max(0, s['put'] - heard):4}"
+                 f"   waiting {waiting:4}"
                  f"   link {s['link']}")
