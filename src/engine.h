@@ -78,8 +78,8 @@ int postbag__engine_is_drained(const struct engine *e);
 void postbag__engine_shut(struct engine *e);
 
 /* Between the engine's own files.  take: what does not fit option profile, or
- * any broker, is refused before the file is touched.  open: store that profile; without the
- * option the destination's holds for us, too. */
+ * any broker, is refused before the file is touched.  open: store that profile;
+ * without the option the destination's holds for us, too. */
 POSTBAG_CHECK int postbag__engine_take_profile(struct engine *e);
 POSTBAG_CHECK int postbag__engine_open_profile(struct engine *e);
 /* Likewise of what may wait: the options before the file is touched; then what

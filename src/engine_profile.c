@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Floor 4.  The broker's rules at postbag_open, those of all and those of this
- * one: does what was configured keep them?  Once per engine, on the thread that opens it.
+ * one: does what was configured keep them?  Once per engine, on the thread that
+ * opens it.
  */
 #include <stddef.h>
 

@@ -241,6 +241,7 @@ static int take(struct lease *l, const struct look *seen, int64_t now_ms)
     if (err != POSTBAG_OK)
         return err;
     l->is_owner = 1;
+    l->is_told = 0;
     l->is_inherited = seen->has_owner;
     l->epoch = seen->epoch + 1;
     l->until_ms = until;
@@ -248,6 +249,14 @@ static int take(struct lease *l, const struct look *seen, int64_t now_ms)
     postbag__log(l->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
         "relay owns destination %s, epoch %lld", l->dest, (long long)l->epoch);
     return POSTBAG_OK;
+}
+
+static void tell_of_standby(struct lease *l)
+{
+    if (!l->is_told)
+        postbag__log(l->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
+            "standing by: another relay owns destination %s", l->dest);
+    l->is_told = 1;
 }
 
 static int contend(struct lease *l, int64_t now_us)
@@ -266,6 +275,7 @@ static int contend(struct lease *l, int64_t now_us)
     }
     /* another standby may hold it already, which serves as well */
     (void)try_lock(l, l->standby_path, &l->standby_lock);
+    tell_of_standby(l);
     return POSTBAG_OK;
 }
 

@@ -35,6 +35,7 @@ struct lease {
 
     int is_owner;
     int is_inherited; /* the owner before us did not end in order */
+    int is_told;      /* that we stand by */
     int64_t epoch;
     int64_t until_ms; /* our deadline */
     int64_t next_us;  /* look again */

@@ -283,7 +283,8 @@ static void lease_plain(const struct report *r)
     if (s->lease == POSTBAG_LEASE_VALID)
         (void)printf(" for %s", words_span(&w, s->lease_left_ms));
     if (s->lease == POSTBAG_LEASE_EXPIRED)
-        (void)printf(" since %s", words_span(&w, -s->lease_left_ms));
+        (void)printf(" since %s (it is renewed only while another stands by)",
+            words_span(&w, -s->lease_left_ms));
     (void)printf(", epoch %lld\n", (long long)s->epoch);
 }
 

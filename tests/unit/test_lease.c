@@ -86,12 +86,17 @@ static void test_lease_fresh_destination_is_taken_at_once(void **state)
 
 static void test_lease_second_relay_stands_by(void **state)
 {
+    static const char told[] = "standing by: another relay owns destination";
     struct pair *p = *state;
+    const char *at;
 
     run_both(p, 5000);
     assert_int_equal(p->b.e.lease.is_owner, 0);
     assert_int_equal(p->b.out->connects, 0);
     assert_int_equal(epoch(p), 1);
+    at = strstr(p->b.log, told);
+    assert_non_null(at);
+    assert_null(strstr(at + 1, told));
 }
 
 static void test_lease_of_a_dead_owner_is_taken_at_once(void **state)
