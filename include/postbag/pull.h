@@ -13,6 +13,9 @@
  *     }
  *     postbag_commit(w);             effect, mark and reply, or nothing
  *
+ * What nobody pulls counts against option inbox_max_rows, beyond which no
+ * command is accepted.
+ *
  * If the effect fails: postbag_rollback, then postbag_inbox_put_off.  After a
  * crash, and after a COMMIT that failed, the command is next again, or done.
  * Where the outbox is full or the storage fails, roll back and ask for the

@@ -47,6 +47,12 @@ def boot():
         return bytes.fromhex(file.read().strip().replace("-", ""))
 
 
+def moment(boot_id, later_ms):
+    mono_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return {"boot": boot_id, "mono_ms": int(mono_s * 1000) + later_ms,
+            "now_ms": int(time.time() * 1000) + later_ms}
+
+
 class Puller:
     """Pulls on a connection of its own; its clocks can be moved."""
 
@@ -57,15 +63,14 @@ class Puller:
         self.later_ms = 0
 
     def now(self):
-        return {"boot": self.boot, "now_ms": int(time.time() * 1000) +
-                self.later_ms, "mono_ms": self.later_ms +
-                int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)}
+        return moment(self.boot, self.later_ms)
 
     def change(self, sql, arrival, **more):
         return self.db.execute(
             sql, {"arrival": arrival, **self.now(), **more}).rowcount
 
     def next(self):
+        """Those that came too late are dead then."""
         while True:
             row = self.db.execute(
                 NEXT, {"consumer": "app", **self.now()}).fetchone()
@@ -111,19 +116,16 @@ class PlainSql(rig.Case):
 
     def accept(self, name, key=None, expires_ms=None):
         """As the receiver does."""
-        now = Puller.now(self.clock)
         self.own.run(
             "INSERT INTO inbox(consumer, id, content_hash, topic, payload,"
             " content_type, key, expires_ms, headers, received_ms, boot,"
             " mono_ms) VALUES ('app', ?, zeroblob(32), 'gw/cmd', 'go', 'text',"
-            " ?, ?, '{}', ?, ?, ?)", name, key, expires_ms, now["now_ms"],
-            now["boot"], now["mono_ms"])
+            " ?, ?, '{}', ?, ?, ?)", name, key, expires_ms, self.clock["now_ms"],
+            self.clock["boot"], self.clock["mono_ms"])
 
     @property
     def clock(self):
-        clock = Puller.__new__(Puller)
-        clock.boot, clock.later_ms = boot(), 0
-        return clock
+        return moment(boot(), 0)
 
     def names(self):
         return [name for name, in self.own.rows(
@@ -200,6 +202,13 @@ class PlainSql(rig.Case):
         puller.act(puller.next())
         puller.act(puller.next())
         self.assertEqual(self.names(), ["3", "1", "2"])
+
+    def test_next_is_found_by_seeks(self):
+        plan = " ".join(row[3] for row in self.puller().db.execute(
+            f"EXPLAIN QUERY PLAN {NEXT}", {"consumer": "app", **self.clock}))
+        self.assertIn("SEARCH i USING INDEX inbox_due", plan)
+        self.assertRegex(
+            plan, "SEARCH e USING (COVERING )?INDEX inbox_order")
 
     def test_retry_time_of_another_boot_has_come(self):
         puller = self.puller()
