@@ -20,9 +20,6 @@ static int check(const struct consumers *c, const struct consumer *one,
     if (!postbag__filter_is_valid(one->filter))
         return postbag__fail(why, POSTBAG_EINVAL,
             "consumer %s: this is not a topic filter", one->name);
-    if (one->handler == NULL)
-        return postbag__fail(
-            why, POSTBAG_EINVAL, "consumer %s has no handler", one->name);
     for (size_t i = 0; i < c->count; i++)
         if (strcmp(c->list[i].name, one->name) == 0)
             return postbag__fail(why, POSTBAG_EINVAL,

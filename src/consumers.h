@@ -15,7 +15,7 @@
 struct consumer {
     const char *name;
     const char *filter;
-    postbag_handler handler;
+    postbag_handler handler; /* NULL: its commands are pulled (pull.h) */
     void *ctx;
 };
 

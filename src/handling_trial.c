@@ -16,8 +16,6 @@
  * comes back and is gone, so in the end the row is charged.  A process that
  * lives pays one commit for each consumer.
  */
-#include <string.h>
-
 #include "error.h"
 #include "handling.h"
 
@@ -77,21 +75,12 @@ int postbag__handling_forgive(struct handling *h)
     return err;
 }
 
-static int is_expired(const struct inbox_row *row, const struct inbox_now *at)
-{
-    struct moment now = {.wall_ms = at->wall_ms, .mono_ms = at->mono_ms};
-
-    memcpy(now.boot, at->boot, sizeof(now.boot));
-    return row->expires_ms > 0 &&
-           postbag__moment_age_ms(&row->came, &now) >= row->expires_ms;
-}
-
 const char *postbag__handling_objection(const struct handling *h,
     const struct inbox_row *row, const struct inbox_now *at)
 {
     if (row->attempts >= (int64_t)h->max_attempts)
         return DIED ", and it was the last attempt";
-    if (is_expired(row, at))
-        return "expired: it was valid for a shorter time than it waited";
+    if (postbag__inbox_is_expired(row, at))
+        return POSTBAG__EXPIRED;
     return NULL;
 }

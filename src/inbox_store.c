@@ -246,6 +246,16 @@ void postbag__inbox_release(struct inbox_store *s)
     postbag__reset(&s->stmts[INBOX_AGAIN]);
 }
 
+int postbag__inbox_is_expired(
+    const struct inbox_row *row, const struct inbox_now *now)
+{
+    struct moment at = {.wall_ms = now->wall_ms, .mono_ms = now->mono_ms};
+
+    memcpy(at.boot, now->boot, sizeof(at.boot));
+    return row->expires_ms > 0 &&
+           postbag__moment_age_ms(&row->came, &at) >= row->expires_ms;
+}
+
 int postbag__inbox_try(struct inbox_store *s, struct inbox_row *row,
     const struct inbox_now *now, int64_t delay_ms, const char *error)
 {

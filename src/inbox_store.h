@@ -129,6 +129,11 @@ POSTBAG_CHECK int postbag__inbox_try(struct inbox_store *s,
 POSTBAG_CHECK int postbag__inbox_again(
     struct inbox_store *s, struct inbox_row *row, int *found);
 void postbag__inbox_release(struct inbox_store *s);
+/* Did it wait for longer than it was valid?  And why it is dead then. */
+int postbag__inbox_is_expired(
+    const struct inbox_row *row, const struct inbox_now *now);
+#define POSTBAG__EXPIRED \
+    "expired: it was valid for a shorter time than it waited"
 /* The earliest retry time of a consumer that is still to come in this boot;
  * ENOTFOUND: none. */
 POSTBAG_CHECK int postbag__inbox_earliest(struct inbox_store *s,

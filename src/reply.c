@@ -77,7 +77,8 @@ static int check(struct postbag_writer *w, const struct postbag_command *cmd,
 {
     if (w->reply_topics == NULL)
         return postbag__fail(&w->db.fault, POSTBAG_EINVAL,
-            "a reply is given in a handler, to its writer");
+            "a reply is given in a handler, to its writer, or to one that has"
+            " reply_topics");
     if (m->topic != NULL)
         return postbag__fail(&w->db.fault, POSTBAG_EINVAL,
             "the topic of a reply is the command's response topic");

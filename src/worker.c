@@ -128,7 +128,7 @@ static int run_next(struct worker *w, int *did_out)
         int found = 0;
 
         err = postbag__handling_end_wait(&w->handling, &c->list[index]);
-        if (err == POSTBAG_OK)
+        if (err == POSTBAG_OK && c->list[index].handler != NULL)
             err = look(w, &c->list[index], &found);
         if (err == POSTBAG_OK && found)
             err = postbag__handling_run(

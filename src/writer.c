@@ -11,6 +11,7 @@
 #include "error.h"
 #include "mem.h"
 #include "message.h"
+#include "topicfilter.h"
 
 enum { BEGIN_TIMEOUT_MS = 5000, FIND_ROWS = 10000 };
 
@@ -96,6 +97,10 @@ static int adopt_config(struct postbag_writer_config *to,
     if (to->db == NULL || to->port == NULL)
         return postbag__fail(
             why, POSTBAG_EINVAL, "writer: db and port are required");
+    if (to->reply_topics != NULL &&
+        !postbag__filters_are_valid(to->reply_topics))
+        return postbag__fail(why, POSTBAG_EINVAL,
+            "writer: reply_topics is not a list of MQTT topic filters");
     return POSTBAG_OK;
 }
 
@@ -118,6 +123,7 @@ int postbag_writer_open(struct postbag_writer **out,
         return err;
     if (mine.begin_timeout_ms != 0)
         w->begin_timeout_ms = mine.begin_timeout_ms;
+    w->reply_topics = mine.reply_topics;
     if (!mine.allow_no_busy_timeout)
         err = check_busy_timeout(w);
     if (err != POSTBAG_OK) {
@@ -140,6 +146,7 @@ void postbag_writer_close(struct postbag_writer *w)
     postbag__finalize(&w->check_headers);
     postbag__gauge_close(&w->gauge);
     postbag__free(w->result);
+    postbag__free(w->pulled);
     postbag__free(w);
 }
 

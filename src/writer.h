@@ -19,8 +19,9 @@ struct postbag_writer {
     uint32_t begin_timeout_ms;
     int holds_gate;
     int64_t newest;           /* seq of the last put of this transaction */
-    const char *reply_topics; /* allow-list of the worker's writer */
+    const char *reply_topics; /* where replies may go; NULL: none are given */
     void *result;             /* of the last claim; NULL: none */
+    void *pulled;             /* the last command's texts; NULL: none */
 };
 
 /* Where a connection of ours is used (the worker's).  Takes no gate and

@@ -141,6 +141,9 @@ struct postbag_writer_config {
        least two writers (yours and the relay), so without one a plain BEGIN
        of yours fails now and then with SQLITE_BUSY. */
     unsigned allow_no_busy_timeout;
+    /* as option reply_topics, for what you pull (pull.h); NULL: no replies;
+       borrowed until postbag_writer_close */
+    const char *reply_topics;
 };
 
 /**
@@ -467,6 +470,7 @@ typedef enum postbag_outcome (*postbag_handler)(
  * in src/DESIGN.md.
  * @param consumer  1..64 bytes, part of the identity of a command; copied
  * @param filter    MQTT topic filter, + and # allowed; copied
+ * @param handler   NULL: you pull what was stored and acknowledged (pull.h)
  * @param ctx       borrowed until postbag_close
  * @return POSTBAG_OK, EINVAL, ESTATE (running, or no inbound transport),
  *         ENOMEM
@@ -477,10 +481,10 @@ POSTBAG_API POSTBAG_CHECK int postbag_on(struct postbag *p,
 
 /**
  * Answer a command: postbag_put to its response topic with its correlation
- * data and its id as causationid.  In the handler only.  The last reply is kept
- * with the command, if its payload has at most 65536 bytes: when the command
- * comes again after it is done, the reply is put once more, with the same id,
- * to the response topic that it then has, and the handler does not run.
+ * data and its id as causationid.  In the handler, or where you pull (pull.h).
+ * The last reply is kept with the command, if its payload has at most 65536
+ * bytes: when the command comes again after it is done, the reply is put once
+ * more, with the same id, to the response topic that it then has.
  * @param m  topic must be NULL; the rest as for postbag_put
  * @return as postbag_put; ENOTFOUND if the sender named no response topic,
  *         EREFUSED if option reply_topics does not allow it

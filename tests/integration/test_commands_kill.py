@@ -12,19 +12,19 @@ import time
 import ackproxy
 import rig
 
-MOST_COPIES = 4
 FAILED_OF_1000 = 20
 LONGEST_LIFE_S = 0.3
-POINTS = ("accept.stored", "accept.sync", "accept.committed", "handle.begun",
-          "handler", "handle.marked", "handle.sync", "handle.committed")
+HANDLING = ("handle.begun", "handler", "handle.marked", "handle.sync",
+            "handle.committed")
+ACCEPTING = ("accept.stored", "accept.sync", "accept.committed")
 
 
 class Cloud:
-    """Sends commands, each one to four times: the copies come anywhere."""
+    """Sends commands, each one to COPIES times; the copies come anywhere."""
 
     def __init__(self, case):
         names = [f"c{i}" for i in range(case.COMMANDS)
-                 for _ in range(case.random.randint(1, MOST_COPIES))]
+                 for _ in range(case.random.randint(1, case.COPIES))]
         case.random.shuffle(names)
         self.copies = collections.Counter(names)
         self.waiting = names
@@ -57,6 +57,9 @@ class Commands(rig.Case):
     COMMANDS = 3000 if rig.FULL else 300
     KILLS = 120 if rig.FULL else 20
     LOGIN = ()
+    COPIES = 4
+    TAKES = "commands"
+    POINTS = (*ACCEPTING, *HANDLING)
 
     def start_broker(self):
         return self.keep(Mosquitto(self.folder,
@@ -74,13 +77,13 @@ class Commands(rig.Case):
         return self.keep(rig.Process(self.folder, f"gateway{self.lives}", [
             rig.GATEWAY, self.db_path, f"uri={self.proxy.uri()}",
             "client_id=gateway", "run_dir=none", "reconnect_base_ms=10",
-            "reconnect_cap_ms=100", "commands=gw/cmd",
+            "reconnect_cap_ms=100", f"{self.TAKES}=gw/cmd",
             f"seed={self.random.randrange(1 << 32)}",
             f"fail_commits={FAILED_OF_1000}", *self.LOGIN, *words]))
 
     def live_and_die(self, cloud, per_life):
         """At a point, when it comes there in its time, or at any time."""
-        point = self.random.choice((*POINTS, None))
+        point = self.random.choice((*self.POINTS, None))
         words = () if point is None else (
             f"die_at={point}", f"die_after={self.random.randint(1, per_life)}")
         firmware = self.firmware(*words)

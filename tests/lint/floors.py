@@ -60,6 +60,7 @@ SAME_FLOOR = {
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "claim": ["writer"],
+    "pull": ["writer"],
     "receiver": ["reply"],
     "reply_store": ["inbox_store"],
     "engine_open": ["engine"],

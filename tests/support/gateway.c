@@ -19,6 +19,8 @@
  *   commands=F  subscribe to the filter F; a command adds a row to table
  *               effect, and is answered if it names a response topic; the
  *               point "handler" is passed before it returns
+ *   pull=F      the same, but its own thread pulls them, in place of work; the
+ *               points of a handled command are passed, too
  *   poison=ID   crash in the handler of the command with this id
  *   failing=F   one more consumer, that adds no row: it asks for another try
  *               of whatever has a topic that ends in "bad"
@@ -40,6 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pull_one.h"
 #include "trouble.h"
 #include "words.h"
 
@@ -50,7 +53,7 @@ struct gateway {
     struct postbag_paho_config paho;
     struct {
         uint32_t work, gap_us, hold_us, no_put, tolerate, slow_ms;
-        const char *sync, *commands, *deadly, *poison, *failing, *slow;
+        const char *sync, *commands, *pull, *deadly, *poison, *failing, *slow;
     } own;
     struct trouble trouble;
     struct postbag *postbag;
@@ -73,6 +76,7 @@ static const struct word_option own_words[] = {
     OWN(tolerate, 0),
     OWN(sync, 1),
     OWN(commands, 1),
+    OWN(pull, 1),
     OWN(deadly, 1),
     OWN(poison, 1),
     OWN(failing, 1),
@@ -208,6 +212,7 @@ static void subscribe(struct gateway *g)
         postbag_handler handler;
     } consumers[] = {
         {"app", g->own.commands, handle},
+        {"app", g->own.pull, NULL},
         {"failing", g->own.failing, handle_or_fail},
         {"slow", g->own.slow, handle_slowly},
     };
@@ -260,7 +265,7 @@ static void open_engine(struct gateway *g)
         die("transport: %s", why.text);
     if (g->own.deadly != NULL)
         make_deadly(g);
-    if (g->own.commands != NULL) {
+    if (g->own.commands != NULL || g->own.pull != NULL) {
         if (postbag_paho_new(&g->engine.inbound, &in, &why) != POSTBAG_OK)
             die("inbound transport: %s", why.text);
         trouble_watch(g->engine.inbound);
@@ -278,8 +283,10 @@ static void run_sql(sqlite3 *db, const char *sql)
 
 static void open_writer(struct gateway *g)
 {
-    struct postbag_writer_config c = {
-        .struct_size = sizeof(c), .port = g->engine.port, .engine = g->postbag};
+    struct postbag_writer_config c = {.struct_size = sizeof(c),
+        .port = g->engine.port,
+        .engine = g->postbag,
+        .reply_topics = g->engine.reply_topics};
     struct postbag_fault why = {0};
     char pragma[64];
 
@@ -405,12 +412,23 @@ static int is_told_to_stop(struct gateway *g, uint32_t wait_us)
     return sigtimedwait(&g->stop, NULL, &wait) == SIGTERM;
 }
 
+static void run_pulling(struct gateway *g)
+{
+    enum { NOTHING_US = 2000 };
+    int stopped = 0;
+
+    while (!stopped) {
+        int err = pull_one(g->engine.port, g->writer, handle, g);
+
+        stopped = is_told_to_stop(g, err == POSTBAG_OK ? 0 : NOTHING_US);
+    }
+}
+
 static void run(struct gateway *g)
 {
     long n = last_n(g);
     int stopped = 0;
 
-    say("ready\nthread %d\n", (int)gettid());
     for (uint32_t i = 0; i < g->own.work && !stopped; i++) {
         const char *why = commit_one(g, ++n);
 
@@ -458,7 +476,11 @@ int main(int argc, char **argv)
     catch_hints(&g);
     if (postbag_start(g.postbag) != POSTBAG_OK)
         die("start");
-    run(&g);
+    say("ready\nthread %d\n", (int)gettid());
+    if (g.own.pull != NULL)
+        run_pulling(&g);
+    else
+        run(&g);
     shut(&g);
     return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "mem.h"
+#include "postbag/pull.h"
 #include "relay.h"
 #include "unit.h"
 #include "writer.h"
@@ -128,6 +129,25 @@ static void test_no_memory_for_a_writer_is_said(void **state)
     assert_int_equal(why.code, POSTBAG_ENOMEM);
 }
 
+static void test_no_memory_for_a_pulled_command_leaves_it_due(void **state)
+{
+    struct bench *b = *state;
+    const struct postbag_writer_config c = {
+        .struct_size = sizeof(c), .db = b->w.t.app, .port = &b->w.sim.port};
+    struct postbag_command cmd = {.struct_size = sizeof(cmd)};
+    struct postbag_writer *w;
+
+    sql_run(b->w.t.app, "INSERT INTO inbox(consumer, id, topic, received_ms)"
+                        " VALUES ('a', '1', 't', 0)");
+    assert_ok(postbag_writer_open(&w, &c, NULL));
+    fail_at(0);
+    assert_int_equal(postbag_inbox_next(w, "a", &cmd), POSTBAG_ENOMEM);
+    left = -1;
+    assert_ok(postbag_inbox_next(w, "a", &cmd));
+    assert_string_equal(cmd.topic, "t");
+    postbag_writer_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +155,7 @@ int main(void)
         BENCH(test_no_memory_for_a_row_sends_it_later),
         BENCH(test_no_memory_for_an_envelope_sends_it_later),
         BENCH(test_no_memory_for_a_writer_is_said),
+        BENCH(test_no_memory_for_a_pulled_command_leaves_it_due),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

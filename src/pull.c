@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Floor 3.  Commands that the application pulls: what the worker does
+ * (handling.c), on the caller's own connection and thread, and as far as it
+ * can be in the caller's own transaction.
+ *
+ * A row is chosen by a look and marked by a later statement, with or without
+ * the write lock in between: what decides is that the mark changes a row that
+ * is still due, in the transaction of the effect.
+ */
+#include "postbag/pull.h"
+
+#include <string.h>
+
+#include "abi.h"
+#include "backoff.h"
+#include "error.h"
+#include "inbox_store.h"
+#include "mem.h"
+#include "printable.h"
+#include "writer.h"
+
+/* retry_base_ms is DEFAULT_retry_base_ms, and so on. */
+enum {
+#define DEFAULT_U32(name, value) DEFAULT_##name = value,
+#define DEFAULT_STR(name, value)
+#define DEFAULT(kind, name, value, low, high, unit, help) \
+    DEFAULT_##kind(name, value)
+    POSTBAG_OPTION_MAP(DEFAULT)
+};
+
+static struct inbox_now now_of(const struct postbag_writer *w)
+{
+    const struct postbag_port *port = w->port;
+    struct inbox_now n = {.boot = w->boot};
+
+    n.mono_ms = port->mono_us(port->ctx) / 1000;
+    n.wall_ms = port->wall_ms(port->ctx);
+    return n;
+}
+
+/* ---- a copy, which no statement has to stay open for ------------------- */
+
+/* Without bytes it only counts. */
+struct shelf {
+    char *bytes;
+    size_t used;
+};
+
+static const void *lay(struct shelf *s, const void *bytes, size_t len)
+{
+    size_t from = s->used;
+
+    if (bytes == NULL)
+        return NULL;
+    s->used += len + 1;
+    if (s->bytes == NULL)
+        return bytes;
+    memcpy(s->bytes + from, bytes, len);
+    s->bytes[from + len] = '\0';
+    return s->bytes + from;
+}
+
+static const char *lay_text(struct shelf *s, const char *text)
+{
+    return text == NULL ? NULL : lay(s, text, strlen(text));
+}
+
+static void lay_all(struct shelf *s, struct postbag_command *c)
+{
+    c->consumer = lay_text(s, c->consumer);
+    c->source = lay_text(s, c->source);
+    c->id = lay(s, c->id, c->id_len);
+    c->topic = lay_text(s, c->topic);
+    c->payload = lay(s, c->payload, c->payload_len);
+    c->content_type = lay_text(s, c->content_type);
+    c->key = lay_text(s, c->key);
+    c->response_topic = lay_text(s, c->response_topic);
+    c->correlation = lay(s, c->correlation, c->correlation_len);
+    c->headers = lay_text(s, c->headers);
+    c->traceparent = lay_text(s, c->traceparent);
+    c->tracestate = lay_text(s, c->tracestate);
+    c->correlation_id = lay_text(s, c->correlation_id);
+}
+
+static int copy(struct postbag_writer *w, struct postbag_command *c)
+{
+    struct shelf s = {0};
+
+    lay_all(&s, c);
+    w->pulled = postbag__alloc(s.used + 1);
+    if (w->pulled == NULL)
+        return postbag__fail(
+            &w->db.fault, POSTBAG_ENOMEM, "no memory for a command");
+    s = (struct shelf){.bytes = w->pulled};
+    lay_all(&s, c);
+    return POSTBAG_OK;
+}
+
+/* ---- next -------------------------------------------------------------- */
+
+/* A transaction of ours, unless the caller's is open. */
+static int begin_own(struct postbag_writer *w, int *is_own)
+{
+    *is_own = !postbag__in_transaction(&w->db);
+    return *is_own ? postbag_begin(w) : POSTBAG_OK;
+}
+
+static int end_own(struct postbag_writer *w, int is_own, int err)
+{
+    if (!is_own)
+        return err;
+    if (err == POSTBAG_OK)
+        return postbag_commit(w);
+    postbag_rollback(w);
+    return err;
+}
+
+static int bury(
+    struct postbag_writer *w, struct inbox_store *s, int64_t arrival)
+{
+    struct inbox_now at = now_of(w);
+    int is_own;
+    int err = begin_own(w, &is_own);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__inbox_dead(s, arrival, &at, 0, POSTBAG__EXPIRED);
+    err = end_own(w, is_own, err);
+    /* somebody else finished it meanwhile */
+    return err == POSTBAG_ENOTFOUND ? POSTBAG_OK : err;
+}
+
+/* The next one; those that are expired are dead then. */
+static int find(struct postbag_writer *w, struct inbox_store *s,
+    const char *consumer, struct postbag_command *out)
+{
+    struct inbox_row row;
+    int found = 1;
+    int err = POSTBAG_OK;
+
+    while (err == POSTBAG_OK && found) {
+        struct inbox_now at = now_of(w);
+
+        err = postbag__inbox_next(s, consumer, &at, &row, &found);
+        if (err != POSTBAG_OK || !found)
+            break;
+        if (!postbag__inbox_is_expired(&row, &at)) {
+            *out = row.command;
+            return copy(w, out);
+        }
+        postbag__inbox_release(s);
+        err = bury(w, s, row.arrival);
+    }
+    if (err != POSTBAG_OK)
+        return err;
+    return postbag__fail(
+        &w->db.fault, POSTBAG_ENOTFOUND, "no command of the consumer is due");
+}
+
+int postbag_inbox_next(
+    struct postbag_writer *w, const char *consumer, struct postbag_command *out)
+{
+    struct postbag_command found;
+    struct inbox_store store;
+    size_t size;
+    int err;
+
+    if (w == NULL || consumer == NULL || out == NULL)
+        return POSTBAG_EINVAL;
+    err = postbag__adopt(&found, sizeof(found), out);
+    if (err != POSTBAG_OK)
+        return postbag__fail(
+            &w->db.fault, err, "next: struct_size is not of this library");
+    size = out->struct_size;
+    postbag__free(w->pulled);
+    w->pulled = NULL;
+    postbag__inbox_open(&store, &w->db);
+    err = find(w, &store, consumer, &found);
+    postbag__inbox_close(&store);
+    if (err != POSTBAG_OK)
+        return err;
+    found.struct_size = size;
+    memcpy(out, &found, size < sizeof(found) ? size : sizeof(found));
+    return POSTBAG_OK;
+}
+
+/* ---- done -------------------------------------------------------------- */
+
+int postbag_inbox_done(struct postbag_writer *w, int64_t arrival)
+{
+    struct inbox_store store;
+    struct inbox_now at;
+    int err;
+
+    if (w == NULL)
+        return POSTBAG_EINVAL;
+    if (!postbag__in_transaction(&w->db))
+        return postbag__fail(&w->db.fault, POSTBAG_ENOTXN,
+            "a command is done in the open transaction of its effect");
+    at = now_of(w);
+    postbag__inbox_open(&store, &w->db);
+    err = postbag__inbox_done(&store, arrival, &at, 1);
+    postbag__inbox_close(&store);
+    return err;
+}
+
+/* ---- put off ----------------------------------------------------------- */
+
+static uint32_t given(uint32_t value, uint32_t otherwise)
+{
+    return value == 0 ? otherwise : value;
+}
+
+static uint32_t backoff_ms(const struct postbag_writer *w,
+    const struct postbag_put_off *how, int64_t failures)
+{
+    const struct postbag_port *port = w->port;
+    uint32_t random;
+
+    /* without random bytes: the longest delay */
+    if (port->random(port->ctx, &random, sizeof(random)) != POSTBAG_OK)
+        random = UINT32_MAX;
+    return postbag__backoff_ms((uint32_t)failures,
+        given(how->retry_base_ms, DEFAULT_retry_base_ms),
+        given(how->retry_cap_ms, DEFAULT_retry_cap_ms), random);
+}
+
+static int count_attempts(
+    struct postbag_writer *w, int64_t arrival, int64_t *out)
+{
+    struct stmt s;
+    int err = postbag__prepare(&w->db, &s,
+        "SELECT attempts FROM main.inbox WHERE arrival = ?1"
+        " AND state = 'due'");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(&s, 1, arrival);
+    err = postbag__row(&s);
+    if (err == 1)
+        *out = postbag__col_i64(&s, 0);
+    postbag__finalize(&s);
+    if (err == POSTBAG_OK)
+        return postbag__fail(
+            &w->db.fault, POSTBAG_ENOTFOUND, "the command is not due");
+    return err == 1 ? POSTBAG_OK : err;
+}
+
+/* In a transaction. */
+static int put_off(struct postbag_writer *w, int64_t arrival,
+    const struct postbag_put_off *how, int *is_dead)
+{
+    struct inbox_now at = now_of(w);
+    struct inbox_store store;
+    int64_t attempts = 0;
+    char why[200];
+    int err = count_attempts(w, arrival, &attempts);
+
+    if (err != POSTBAG_OK)
+        return err;
+    attempts++;
+    *is_dead = how->for_good ||
+               attempts >= given(how->max_attempts, DEFAULT_max_attempts);
+    postbag__printable(why, sizeof(why),
+        how->why != NULL ? how->why : "the application put the command off");
+    postbag__inbox_open(&store, &w->db);
+    if (*is_dead)
+        err = postbag__inbox_dead(&store, arrival, &at, 1, why);
+    else
+        err = postbag__inbox_retry(
+            &store, arrival, &at, backoff_ms(w, how, attempts), 1, why);
+    postbag__inbox_close(&store);
+    return err;
+}
+
+int postbag_inbox_put_off(struct postbag_writer *w, int64_t arrival,
+    const struct postbag_put_off *how, int *is_dead_out)
+{
+    const struct postbag_put_off defaults = {.struct_size = sizeof(defaults)};
+    struct postbag_put_off mine;
+    int is_dead = 0;
+    int err;
+
+    if (w == NULL)
+        return POSTBAG_EINVAL;
+    err = postbag__adopt(&mine, sizeof(mine), how == NULL ? &defaults : how);
+    if (err != POSTBAG_OK)
+        return postbag__fail(
+            &w->db.fault, err, "put off: struct_size is not of this library");
+    err = postbag_begin(w);
+    if (err == POSTBAG_OK)
+        err = end_own(w, 1, put_off(w, arrival, &mine, &is_dead));
+    if (err == POSTBAG_OK && is_dead_out != NULL)
+        *is_dead_out = is_dead;
+    return err;
+}
