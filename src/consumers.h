@@ -10,13 +10,14 @@
 
 #include <stddef.h>
 
-#include "postbag/postbag.h"
+#include "postbag/slow.h"
 
 struct consumer {
     const char *name;
     const char *filter;
     postbag_handler handler;
     void *ctx;
+    postbag_slow_part slow; /* goes before the handler; NULL: none */
 };
 
 /* All zero is the empty list. */

@@ -84,22 +84,40 @@ fail:
 
 /* ---- commands ---- */
 
-int postbag_on(struct postbag *p, const char *consumer, const char *filter,
-    postbag_handler handler, void *ctx)
+static int add_consumer(struct postbag *p, const struct consumer *one)
 {
-    struct consumer one = {
-        .name = consumer, .filter = filter, .handler = handler, .ctx = ctx};
     struct postbag_fault why;
     int err;
 
-    if (p == NULL)
-        return POSTBAG_EINVAL;
     if (p->is_prepared || p->config.inbound == NULL)
         return POSTBAG_ESTATE;
-    err = postbag__consumers_add(&p->consumers, &one, &why);
+    err = postbag__consumers_add(&p->consumers, one, &why);
     if (err != POSTBAG_OK)
         postbag__log(&p->engine.log, POSTBAG_LOG_ERROR, err, "%s", why.text);
     return err;
+}
+
+int postbag_on(struct postbag *p, const char *consumer, const char *filter,
+    postbag_handler handler, void *ctx)
+{
+    const struct consumer one = {
+        .name = consumer, .filter = filter, .handler = handler, .ctx = ctx};
+
+    return p == NULL ? POSTBAG_EINVAL : add_consumer(p, &one);
+}
+
+int postbag_on_slow(struct postbag *p, const char *consumer, const char *filter,
+    postbag_slow_part slow, postbag_handler handler, void *ctx)
+{
+    const struct consumer one = {.name = consumer,
+        .filter = filter,
+        .handler = handler,
+        .ctx = ctx,
+        .slow = slow};
+
+    if (p == NULL || slow == NULL || handler == NULL)
+        return POSTBAG_EINVAL;
+    return add_consumer(p, &one);
 }
 
 static int open_worker(struct postbag *p, struct postbag_fault *why)

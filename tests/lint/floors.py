@@ -22,6 +22,7 @@ SAME_FLOOR = {
     "dest_store": ["schema", "profile_store"],
     "detach": ["lease"],
     "handling": ["writer"],
+    "handling_slow": ["handling"],
     "handling_trial": ["handling"],
     "held_store": ["late_store", "lost_store"],
     "inbox_cap": ["inbox_purge", "inbox_store"],

@@ -20,7 +20,8 @@ static enum postbag_outcome ignore(
 
 static int add(struct consumers *c, const char *name, const char *filter)
 {
-    const struct consumer one = {name, filter, ignore, NULL};
+    const struct consumer one = {
+        .name = name, .filter = filter, .handler = ignore};
 
     return postbag__consumers_add(c, &one, NULL);
 }
@@ -46,7 +47,7 @@ static void test_consumers_added_are_copied_in_order(void **state)
 
 static void test_consumers_bad_one_is_refused_and_named(void **state)
 {
-    const struct consumer mute = {"mute", "a", NULL, NULL};
+    const struct consumer mute = {.name = "mute", .filter = "a"};
     struct postbag_fault why;
     struct consumers c = {0};
     char longest[66];
