@@ -8,6 +8,10 @@
  *               own commits go on
  *     handler   as of postbag_on, in the transaction in which the command is
  *               done
+ *
+ * Each such consumer has a thread and a connection of its own: the commands of
+ * others go on, too.  (By postbag_step and postbag_work, without threads, all
+ * run one after the other on yours, and you wait.)
  */
 #ifndef POSTBAG_SLOW_H
 #define POSTBAG_SLOW_H
@@ -35,7 +39,7 @@ extern "C" {
  * @return POSTBAG_DONE: go on with the handler.  POSTBAG_RETRY, POSTBAG_REJECT:
  *         as of a handler, which is then not called; each is an attempt, and
  *         so is a run that the process does not outlive.
- * Thread: the worker's.  postbag_stop and postbag_close wait for it.
+ * Thread: the consumer's.  postbag_stop and postbag_close wait for it.
  */
 typedef enum postbag_outcome (*postbag_slow_part)(
     void *ctx, const struct postbag_command *cmd);

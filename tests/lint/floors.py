@@ -58,6 +58,7 @@ SAME_FLOOR = {
     "sightings": ["moment"],
     "verify_schema": ["verify"],
     "verify_values": ["verify"],
+    "crew": ["worker"],
     "worker": ["writer", "handling"],
     "reply": ["writer"],
     "claim": ["writer"],
