@@ -23,6 +23,7 @@
  *   failing=F   one more consumer, that adds no row: it asks for another try
  *               of whatever has a topic that ends in "bad"
  *   slow=F      one more, that adds its row to table effect after slow_ms=N
+ *   slow_part=F  one more, that waits for slow_ms=N before its transaction
  *
  * and those of trouble.h.
  *
@@ -40,6 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "postbag/slow.h"
 #include "trouble.h"
 #include "words.h"
 
@@ -50,7 +52,8 @@ struct gateway {
     struct postbag_paho_config paho;
     struct {
         uint32_t work, gap_us, hold_us, no_put, tolerate, slow_ms;
-        const char *sync, *commands, *deadly, *poison, *failing, *slow;
+        const char *sync, *commands, *deadly, *poison, *failing, *slow,
+            *slow_part;
     } own;
     struct trouble trouble;
     struct postbag *postbag;
@@ -78,6 +81,7 @@ static const struct word_option own_words[] = {
     OWN(failing, 1),
     OWN(slow, 1),
     OWN(slow_ms, 0),
+    OWN(slow_part, 1),
     {NULL, 0, 0},
 };
 
@@ -201,6 +205,18 @@ static enum postbag_outcome handle_slowly(
     return POSTBAG_DONE;
 }
 
+static enum postbag_outcome wait_outside(
+    void *ctx, const struct postbag_command *cmd)
+{
+    const struct gateway *g = ctx;
+
+    (void)cmd;
+    say("slow begins\n");
+    pause_us(g->own.slow_ms * 1000);
+    say("slow ends\n");
+    return POSTBAG_DONE;
+}
+
 static void subscribe(struct gateway *g)
 {
     const struct {
@@ -217,6 +233,10 @@ static void subscribe(struct gateway *g)
             postbag_on(g->postbag, consumers[i].name, consumers[i].filter,
                 consumers[i].handler, g) != POSTBAG_OK)
             die("%s=%s", consumers[i].name, consumers[i].filter);
+    if (g->own.slow_part != NULL &&
+        postbag_on_slow(g->postbag, "slow_part", g->own.slow_part, wait_outside,
+            handle, g) != POSTBAG_OK)
+        die("slow_part=%s", g->own.slow_part);
 }
 
 /* ---- a message that kills ---------------------------------------------- */

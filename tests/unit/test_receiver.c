@@ -401,8 +401,7 @@ static void test_receiver_new_command_wakes_the_workers(void **state)
         .no_identity = w->no_identity};
 
     postbag__receiver_close(w->receiver);
-    assert_int_equal(
-        postbag__receiver_open(&w->receiver, &c, NULL), POSTBAG_OK);
+    assert_ok(postbag__receiver_open(&w->receiver, &c, NULL));
     for (int i = 0; i < 2; i++)
         assert_int_equal(w->port.wake_new(w->port.ctx, &wakes[i]), POSTBAG_OK);
     assert_int_equal(deliver(w, "1", "open"), POSTBAG_OK);
