@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of consumers, in the order of their registration. */
+/* The list of consumers, in the order of their registration, but for the slow
+ * ones, which are moved behind the others: so each kind is one piece. */
 #include "consumers.h"
 
 #include <string.h>
@@ -38,6 +39,24 @@ static void drop_texts(const struct consumer *one)
     postbag__free(filter.out);
 }
 
+size_t postbag__consumers_quick(const struct consumers *c)
+{
+    size_t quick = 0;
+
+    while (quick < c->count && c->list[quick].slow == NULL)
+        quick++;
+    return quick;
+}
+
+static void insert(struct consumers *c, const struct consumer *one)
+{
+    size_t at = one->slow == NULL ? postbag__consumers_quick(c) : c->count;
+
+    memmove(&c->list[at + 1], &c->list[at], (c->count - at) * sizeof(*c->list));
+    c->list[at] = *one;
+    c->count++;
+}
+
 int postbag__consumers_add(
     struct consumers *c, const struct consumer *one, struct postbag_fault *why)
 {
@@ -56,7 +75,7 @@ int postbag__consumers_add(
         drop_texts(&copy);
         return postbag__fail(why, POSTBAG_ENOMEM, "no memory for a consumer");
     }
-    c->list[c->count++] = copy;
+    insert(c, &copy);
     return POSTBAG_OK;
 }
 

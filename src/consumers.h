@@ -10,16 +10,17 @@
 
 #include <stddef.h>
 
-#include "postbag/postbag.h"
+#include "postbag/slow.h"
 
 struct consumer {
     const char *name;
     const char *filter;
     postbag_handler handler; /* NULL: its commands are pulled (pull.h) */
     void *ctx;
+    postbag_slow_part slow; /* goes before the handler; NULL: none */
 };
 
-/* All zero is the empty list. */
+/* All zero is the empty list.  The slow ones stand last. */
 struct consumers {
     struct consumer *list;
     size_t count;
@@ -29,6 +30,8 @@ struct consumers {
  * *why (may be NULL) tells. */
 POSTBAG_CHECK int postbag__consumers_add(
     struct consumers *c, const struct consumer *one, struct postbag_fault *why);
+/* How many have no slow part. */
+size_t postbag__consumers_quick(const struct consumers *c);
 /* The filters, for a transport's subscribe: count of them, borrowed from the
  * list; the array is yours.  NULL: no memory. */
 const char **postbag__consumers_filters(const struct consumers *c);

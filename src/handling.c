@@ -2,13 +2,14 @@
 /*
  * One command:
  *
- *     gate -> BEGIN IMMEDIATE -> choose -> (charge ahead) -> handler
+ *     gate -> BEGIN IMMEDIATE -> choose -> (charge ahead) -> (slow) -> handler
  *        DONE    mark done, COMMIT (FULL): effects, mark and replies at once
  *        RETRY   ROLLBACK, then attempts + 1 and a retry time, or dead;
  *                no attempt is charged where the outbox was full
  *        REJECT  ROLLBACK, then dead
  *
- * A row that may end the process is charged before, see handling_trial.c.
+ * A row that may end the process is charged before, see handling_trial.c.  A
+ * slow part runs between two transactions, see handling_slow.c.
  *
  * The row is chosen under the write lock, so no other worker can have taken
  * it or an earlier one of its key.  While the handler runs, SQLite refuses to
@@ -84,6 +85,26 @@ void postbag__handling_close(struct handling *h)
     postbag__inbox_close(&h->inbox);
     postbag__deferral_close(&h->deferral);
     postbag__db_close(&h->db);
+    postbag__arena_free(&h->slow);
+}
+
+/* ---- the turn ---------------------------------------------------------- */
+
+int postbag__handling_enter(struct handling *h, uint32_t wait_ms)
+{
+    int err = postbag__gate_enter(h->shared, wait_ms);
+
+    if (err != POSTBAG_OK)
+        return postbag__fail(&h->db.fault, err, "no turn at the gate");
+    h->has_turn = 1;
+    return POSTBAG_OK;
+}
+
+void postbag__handling_leave(struct handling *h)
+{
+    if (h->has_turn)
+        postbag__gate_leave(h->shared);
+    h->has_turn = 0;
 }
 
 /* ---- what a handler's run comes to ------------------------------------- */
@@ -283,6 +304,33 @@ static int bury(
     return put_off(h, row, &o);
 }
 
+/* Nothing comes of the row in this transaction. */
+static int give_back(struct handling *h, int err)
+{
+    postbag__inbox_release(&h->inbox);
+    postbag__rollback(&h->db);
+    return err;
+}
+
+/* A slow part that went wrong ends like a handler that did. */
+static int handle_in_two(
+    struct handling *h, const struct consumer *who, struct inbox_row *row)
+{
+    struct outcome o = {.is = POSTBAG_RETRY};
+    int found;
+    int err = postbag__handling_slow(h, who, row, &o.is, &found);
+
+    if (err != POSTBAG_OK || !found)
+        return give_back(h, err);
+    if (o.is == POSTBAG_DONE)
+        return handle(h, who, row);
+    (void)postbag__fail(&o.why, POSTBAG_OK, "the slow part %s",
+        o.is == POSTBAG_REJECT ? "rejected the command"
+                               : "asked for another try");
+    postbag__inbox_release(&h->inbox);
+    return put_off(h, row, &o);
+}
+
 /* In a transaction, which is over when this returns. */
 static int take_next(struct handling *h, const struct consumer *who,
     unsigned char *is_proven, int *did_out)
@@ -302,13 +350,11 @@ static int take_next(struct handling *h, const struct consumer *who,
     }
     if (err == POSTBAG_OK && found)
         err = postbag__handling_charge(h, &row, *is_proven, &found);
-    if (err != POSTBAG_OK || !found) {
-        postbag__inbox_release(&h->inbox);
-        postbag__rollback(&h->db);
-        return err;
-    }
+    if (err != POSTBAG_OK || !found)
+        return give_back(h, err);
     *did_out = 1;
-    err = handle(h, who, &row);
+    err =
+        who->slow == NULL ? handle(h, who, &row) : handle_in_two(h, who, &row);
     if (row.attempts == 0)
         *is_proven = 1;
     return err;
@@ -317,18 +363,17 @@ static int take_next(struct handling *h, const struct consumer *who,
 int postbag__handling_run(struct handling *h, const struct consumer *who,
     unsigned char *is_proven, int *did_out)
 {
-    struct shared *shared = h->shared;
-    int err = postbag__gate_enter(shared, HANDLING_LOCK_WAIT_MS);
+    int err = postbag__handling_enter(h, HANDLING_LOCK_WAIT_MS);
 
     if (err != POSTBAG_OK)
-        return postbag__fail(&h->db.fault, err, "no turn at the gate");
+        return err;
     h->writer->newest = 0;
     err = postbag__handling_forgive(h);
     if (err == POSTBAG_OK)
         err = postbag__begin(&h->db, DB_FULL);
     if (err == POSTBAG_OK)
         err = take_next(h, who, is_proven, did_out);
-    postbag__gate_leave(shared);
+    postbag__handling_leave(h);
     if (err == POSTBAG_OK)
         postbag__writer_committed(h->writer, 1);
     return err;
@@ -360,10 +405,10 @@ int postbag__handling_end_wait(struct handling *h, const struct consumer *who)
 
     if (err != POSTBAG_OK || !is_overdue)
         return err;
-    err = postbag__gate_enter(h->shared, HANDLING_LOCK_WAIT_MS);
+    err = postbag__handling_enter(h, HANDLING_LOCK_WAIT_MS);
     if (err != POSTBAG_OK)
-        return postbag__fail(&h->db.fault, err, "no turn at the gate");
+        return err;
     err = give_up(h, who);
-    postbag__gate_leave(h->shared);
+    postbag__handling_leave(h);
     return err;
 }

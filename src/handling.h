@@ -6,6 +6,7 @@
 #ifndef POSTBAG_SRC_HANDLING_H
 #define POSTBAG_SRC_HANDLING_H
 
+#include "arena.h"
 #include "consumers.h"
 #include "db.h"
 #include "deferral.h"
@@ -32,6 +33,8 @@ struct handling {
     struct deferral deferral;
     struct postbag_writer *writer;
     uint8_t boot[16];
+    struct arena slow; /* the command that a slow part is at */
+    int has_turn;      /* at the gate */
     int denied;        /* a handler runs */
     uint32_t hindered; /* runs in a row that failed by no fault of theirs */
     int64_t charged;   /* row charged ahead whose run has no result; 0: none */
@@ -60,6 +63,23 @@ POSTBAG_CHECK int postbag__handling_end_wait(
 struct inbox_now postbag__handling_now(const struct handling *h);
 uint32_t postbag__handling_backoff_ms(
     const struct handling *h, int64_t failures, uint32_t base, uint32_t cap);
+
+/* A turn at the gate; leave is fine without one. */
+POSTBAG_CHECK int postbag__handling_enter(struct handling *h, uint32_t wait_ms);
+void postbag__handling_leave(struct handling *h);
+
+/* ---- handling_slow.c: outside any transaction ---- */
+
+/*
+ * Call the slow part for *row, which was chosen in the transaction that is
+ * open.  That one ends, and the turn at the gate; when this returns there is
+ * another of each, in which *row is chosen once more.
+ * found_out 0: it is no longer due, or no longer the first of its key.
+ * On an error no transaction is open.
+ */
+POSTBAG_CHECK int postbag__handling_slow(struct handling *h,
+    const struct consumer *who, struct inbox_row *row,
+    enum postbag_outcome *outcome_out, int *found_out);
 
 /* ---- handling_trial.c: before the handler ---- */
 

@@ -48,7 +48,7 @@ static int take_back(struct handling *h)
 {
     struct inbox_now at = postbag__handling_now(h);
     int err = postbag__inbox_retry(&h->inbox, h->charged, &at, 0, -1,
-        "the storage failed while the handler ran");
+        "the storage failed while the handler ran, or it lost its turn");
 
     if (err == POSTBAG_ENOTFOUND) { /* somebody else finished it */
         postbag__rollback(&h->db);

@@ -18,6 +18,12 @@
 #define TRACE \
     HEADER("traceparent") "," HEADER("tracestate") "," HEADER("correlationid")
 
+/* Of i, the consumer ?1's. */
+#define IS_FIRST \
+    " AND (key IS NULL OR NOT EXISTS (SELECT 1 FROM main.inbox AS e" \
+    "  WHERE e.consumer = ?1 AND e." UNFINISHED \
+    "  AND e.state = 'due' AND e.arrival < i.arrival AND e.key = i.key))"
+
 /* What load() reads. */
 #define COLUMNS \
     "arrival, attempts, source, id, topic, payload, content_type," \
@@ -40,13 +46,11 @@ static const char *const sql[INBOX_STATEMENTS] = {
         "SELECT " COLUMNS
         " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
         " AND state = 'due'"
-        " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)"
-        " AND (key IS NULL OR NOT EXISTS (SELECT 1 FROM main.inbox AS e"
-        "  WHERE e.consumer = ?1 AND e." UNFINISHED
-        "  AND e.state = 'due' AND e.arrival < i.arrival AND e.key = i.key))"
+        " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)" IS_FIRST
         " ORDER BY arrival LIMIT 1",
-    [INBOX_AGAIN] = "SELECT " COLUMNS " FROM main.inbox WHERE arrival = ?1"
-                    " AND state = 'due' AND attempts = ?2",
+    [INBOX_AGAIN] = "SELECT " COLUMNS " FROM main.inbox AS i"
+                    " WHERE consumer = ?1 AND arrival = ?2"
+                    " AND state = 'due'" IS_FIRST,
     [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
                        " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",
     [INBOX_DONE] = "UPDATE main.inbox SET" POSTBAG__INBOX_SHRINK
@@ -271,22 +275,23 @@ int postbag__inbox_try(struct inbox_store *s, struct inbox_row *row,
 int postbag__inbox_again(
     struct inbox_store *s, struct inbox_row *row, int *found)
 {
+    int is_tried = row->is_tried;
     struct stmt *again;
     int err = use(s, INBOX_AGAIN, &again);
 
     *found = 0;
     if (err != POSTBAG_OK)
         return err;
-    postbag__bind_i64(again, 1, row->arrival);
-    postbag__bind_i64(again, 2, row->attempts + 1);
+    postbag__bind_text(again, 1, row->command.consumer);
+    postbag__bind_i64(again, 2, row->arrival);
     err = postbag__row(again);
     if (err != 1)
         return err;
     *found = 1;
     load(again, row->command.consumer, row);
-    row->attempts--;
-    row->command.attempt--;
-    row->is_tried = 1;
+    row->attempts -= is_tried;
+    row->command.attempt = (unsigned)row->attempts + 1;
+    row->is_tried = is_tried;
     return POSTBAG_OK;
 }
 

@@ -124,8 +124,8 @@ POSTBAG_CHECK int postbag__inbox_next(struct inbox_store *s,
 POSTBAG_CHECK int postbag__inbox_try(struct inbox_store *s,
     struct inbox_row *row, const struct inbox_now *now, int64_t delay_ms,
     const char *error);
-/* That row once more, in a later transaction, if nobody has changed it since;
- * attempts are those before the one that was charged. */
+/* That row once more, in a later transaction, if it is still due and the first
+ * of its key; attempts are those before one that was charged ahead. */
 POSTBAG_CHECK int postbag__inbox_again(
     struct inbox_store *s, struct inbox_row *row, int *found);
 void postbag__inbox_release(struct inbox_store *s);

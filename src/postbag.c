@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Floor 4.  The public face: a handle that owns the engine, its thread and the
- * worker.  postbag_start runs step and wait in turn; who calls postbag_step by
+ * workers.  postbag_start runs step and wait in turn; who calls postbag_step by
  * hand does the same in a loop of his own.
  */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "config.h"
+#include "crew.h"
 #include "engine.h"
 #include "error.h"
 #include "mem.h"
-#include "worker.h"
 #include "writer.h"
 
 enum { ALL_REASONS = POSTBAG_WOKEN | POSTBAG_FILE_CHANGED };
@@ -21,9 +21,9 @@ struct postbag {
     struct postbag_config config;
     struct consumers consumers;
     struct engine engine;
-    struct worker *worker;
-    struct postbag_thread *thread, *worker_thread;
-    int is_prepared; /* receiver and worker exist; no more consumers */
+    struct crew *crew;
+    struct postbag_thread *thread;
+    int is_prepared; /* receiver and workers exist; no more consumers */
     int is_running;
     int is_drained; /* what postbag_stop answers */
     int step_error; /* of the last step on the thread */
@@ -84,25 +84,43 @@ fail:
 
 /* ---- commands ---- */
 
-int postbag_on(struct postbag *p, const char *consumer, const char *filter,
-    postbag_handler handler, void *ctx)
+static int add_consumer(struct postbag *p, const struct consumer *one)
 {
-    struct consumer one = {
-        .name = consumer, .filter = filter, .handler = handler, .ctx = ctx};
     struct postbag_fault why;
     int err;
 
-    if (p == NULL)
-        return POSTBAG_EINVAL;
     if (p->is_prepared || p->config.inbound == NULL)
         return POSTBAG_ESTATE;
-    err = postbag__consumers_add(&p->consumers, &one, &why);
+    err = postbag__consumers_add(&p->consumers, one, &why);
     if (err != POSTBAG_OK)
         postbag__log(&p->engine.log, POSTBAG_LOG_ERROR, err, "%s", why.text);
     return err;
 }
 
-static int open_worker(struct postbag *p, struct postbag_fault *why)
+int postbag_on(struct postbag *p, const char *consumer, const char *filter,
+    postbag_handler handler, void *ctx)
+{
+    const struct consumer one = {
+        .name = consumer, .filter = filter, .handler = handler, .ctx = ctx};
+
+    return p == NULL ? POSTBAG_EINVAL : add_consumer(p, &one);
+}
+
+int postbag_on_slow(struct postbag *p, const char *consumer, const char *filter,
+    postbag_slow_part slow, postbag_handler handler, void *ctx)
+{
+    const struct consumer one = {.name = consumer,
+        .filter = filter,
+        .handler = handler,
+        .ctx = ctx,
+        .slow = slow};
+
+    if (p == NULL || slow == NULL || handler == NULL)
+        return POSTBAG_EINVAL;
+    return add_consumer(p, &one);
+}
+
+static int open_crew(struct postbag *p, struct postbag_fault *why)
 {
     struct worker_config c = {
         .db_path = p->config.db_path,
@@ -117,7 +135,7 @@ static int open_worker(struct postbag *p, struct postbag_fault *why)
         .order = &p->engine.order,
     };
 
-    return postbag__worker_open(&p->worker, &c, why);
+    return postbag__crew_open(&p->crew, &c, why);
 }
 
 static int open_receiver(struct postbag *p, struct postbag_fault *why)
@@ -131,13 +149,13 @@ static int open_receiver(struct postbag *p, struct postbag_fault *why)
         .accept_ms = p->config.inbox_accept_ms,
         .max_rows = p->config.inbox_max_rows,
         .max_payload = p->engine.max_payload,
-        .wake = postbag__worker_wake(p->worker),
         .reply_topics = p->config.reply_topics,
         .identity = p->config.identity,
         .no_identity = p->config.no_identity,
         .order = p->engine.order,
     };
 
+    c.wakes = postbag__crew_wakes(p->crew, &c.wake_count);
     return postbag__receiver_open(&p->engine.receiver, &c, why);
 }
 
@@ -151,14 +169,14 @@ static int prepare(struct postbag *p)
         p->is_prepared = 1;
         return POSTBAG_OK;
     }
-    err = open_worker(p, &why);
+    err = open_crew(p, &why);
     if (err == POSTBAG_OK)
         err = open_receiver(p, &why);
     if (err != POSTBAG_OK) {
         postbag__log_fault(
             &p->engine.log, POSTBAG_LOG_ERROR, "prepare for commands", &why);
-        postbag__worker_close(p->worker);
-        p->worker = NULL;
+        postbag__crew_close(p->crew);
+        p->crew = NULL;
         return err;
     }
     p->is_prepared = 1;
@@ -195,27 +213,19 @@ static void run(void *arg)
     postbag__engine_shut(&p->engine);
 }
 
-static void join(struct postbag *p, struct postbag_thread **thread)
-{
-    if (*thread != NULL)
-        p->config.port->thread_join(p->config.port->ctx, *thread);
-    *thread = NULL;
-}
-
-/* The worker first, so that its last replies still find a relay. */
+/* The workers first, so that their last replies still find a relay. */
 static void halt(struct postbag *p, uint32_t grace_ms)
 {
     p->stop_us = now_us(p) + (int64_t)grace_ms * 1000;
     p->is_drained = 0;
-    if (p->worker_thread != NULL)
-        postbag__worker_stop(p->worker);
-    join(p, &p->worker_thread);
+    postbag__crew_stop(p->crew);
     atomic_store(&p->stop, 1);
     postbag_wake(p);
     if (p->thread != NULL)
-        join(p, &p->thread);
+        p->config.port->thread_join(p->config.port->ctx, p->thread);
     else
         run(p);
+    p->thread = NULL;
     p->is_running = 0;
 }
 
@@ -226,10 +236,9 @@ static int start_threads(struct postbag *p)
     int err = port->thread_start(
         port->ctx, &p->thread, "postbag-relay", niceness, run, p);
 
-    if (err != POSTBAG_OK || p->worker == NULL)
+    if (err != POSTBAG_OK || p->crew == NULL)
         return err;
-    return port->thread_start(port->ctx, &p->worker_thread, "postbag-worker", 0,
-        postbag__worker_loop, p->worker);
+    return postbag__crew_start(p->crew);
 }
 
 int postbag_start(struct postbag *p)
@@ -273,7 +282,6 @@ int postbag_step(struct postbag *p, int64_t *next_us_out)
 
 int postbag_work(struct postbag *p, int *did_out)
 {
-    int64_t next_us;
     int err;
 
     if (p == NULL || did_out == NULL)
@@ -282,9 +290,9 @@ int postbag_work(struct postbag *p, int *did_out)
     if (p->is_running)
         return POSTBAG_ESTATE;
     err = prepare(p);
-    if (err != POSTBAG_OK || p->worker == NULL)
+    if (err != POSTBAG_OK || p->crew == NULL)
         return err;
-    return postbag__worker_run_one(p->worker, did_out, &next_us);
+    return postbag__crew_run_one(p->crew, did_out);
 }
 
 void postbag_wake(struct postbag *p)
@@ -327,7 +335,7 @@ void postbag_close(struct postbag *p)
     if (p->is_running)
         halt(p, 0);
     postbag__engine_close(&p->engine);
-    postbag__worker_close(p->worker);
+    postbag__crew_close(p->crew);
     postbag__consumers_free(&p->consumers);
     postbag__config_free(&p->config);
     postbag__free(p);

@@ -454,8 +454,8 @@ int postbag__receiver_accept(
     if (err != POSTBAG_OK)
         return refuse(r, generation, err);
     count(r, &tally);
-    if (tally.accepted > 0 && r->config.wake != NULL)
-        port->wake(port->ctx, r->config.wake);
+    for (size_t i = 0; tally.accepted > 0 && i < r->config.wake_count; i++)
+        port->wake(port->ctx, r->config.wakes[i]);
     return POSTBAG_OK;
 }
 

@@ -30,10 +30,11 @@ struct receiver_config {
     struct shared *shared;             /* with the gate; borrowed; NULL: none */
     uint32_t accept_ms;
     uint32_t max_rows;
-    uint32_t max_payload;      /* larger ones are kept as a dead stub; 0: any */
-    struct postbag_wake *wake; /* the worker's; NULL: nobody to wake */
-    const char *reply_topics;  /* borrowed until close; NULL or "": none */
-    const char *identity;      /* these two: borrowed until close */
+    uint32_t max_payload; /* larger ones are kept as a dead stub; 0: any */
+    struct postbag_wake *const *wakes; /* the workers'; borrowed until close */
+    size_t wake_count;
+    const char *reply_topics; /* borrowed until close; NULL or "": none */
+    const char *identity;     /* these two: borrowed until close */
     const char *no_identity;
     struct order_rules order;
 };

@@ -309,8 +309,8 @@ POSTBAG_API POSTBAG_CHECK int postbag_open(struct postbag **out,
     const struct postbag_config *config, struct postbag_fault *why);
 
 /**
- * Run the engine on a thread of low priority (option niceness), and a worker
- * for command handlers if there are any.
+ * Run the engine on a thread of low priority (option niceness), and workers for
+ * command handlers if there are any.
  * @return POSTBAG_OK, ESTATE (started already; the port has no threads), EIO
  * Thread: the one that opened.  Blocks: no.
  */
@@ -381,7 +381,7 @@ POSTBAG_API void postbag_reconnect(struct postbag *p);
  * @param grace_ms  longest wait for PUBACKs
  * @return POSTBAG_OK, EAGAIN (rows were still in flight)
  * Thread: the one that opened.  Blocks: grace_ms and a little more; also for
- * a running handler.
+ * a running handler, and what goes before it (slow.h).
  */
 POSTBAG_API POSTBAG_CHECK int postbag_stop(
     struct postbag *p, uint32_t grace_ms);
@@ -451,12 +451,13 @@ enum postbag_outcome {
  * transaction is open on it: what you write through postbag_writer_db(w) and
  * what you postbag_put commits together with the mark that the command is
  * done, or not at all.  BEGIN, COMMIT, ROLLBACK, SAVEPOINT and ATTACH are
- * denied there.  A command whose MQTT 5 Message Expiry Interval is over by the
- * clocks that can be trusted is not given to you, but kept among the dead.
- * All of *cmd is valid until you return.  A run that the process
- * does not outlive is undone, and is an attempt like one that ended with
- * POSTBAG_RETRY, but for one that the storage cut off: a command that crashes
- * its handler is dead after max_attempts, and others go on before its next try.
+ * denied there.  Whoever writes waits for you: what takes long is in slow.h.
+ * A command whose MQTT 5 Message Expiry Interval is over by the clocks that can
+ * be trusted is not given to you, but kept among the dead.  All of *cmd is
+ * valid until you return.  A run that the process does not outlive is undone,
+ * and is an attempt like one that ended with POSTBAG_RETRY, but for one that
+ * the storage cut off: a command that crashes its handler is dead after
+ * max_attempts, and others go on before its next try.
  */
 typedef enum postbag_outcome (*postbag_handler)(
     void *ctx, const struct postbag_command *cmd, struct postbag_writer *w);

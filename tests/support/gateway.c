@@ -25,6 +25,7 @@
  *   failing=F   one more consumer, that adds no row: it asks for another try
  *               of whatever has a topic that ends in "bad"
  *   slow=F      one more, that adds its row to table effect after slow_ms=N
+ *   slow_part=F  one more, that waits for slow_ms=N before its transaction
  *
  * and those of trouble.h.
  *
@@ -42,6 +43,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "deadly.h"
+#include "postbag/slow.h"
 #include "pull_one.h"
 #include "trouble.h"
 #include "words.h"
@@ -53,7 +56,8 @@ struct gateway {
     struct postbag_paho_config paho;
     struct {
         uint32_t work, gap_us, hold_us, no_put, tolerate, slow_ms;
-        const char *sync, *commands, *pull, *deadly, *poison, *failing, *slow;
+        const char *sync, *commands, *pull, *deadly, *poison, *failing, *slow,
+            *slow_part;
     } own;
     struct trouble trouble;
     struct postbag *postbag;
@@ -82,6 +86,7 @@ static const struct word_option own_words[] = {
     OWN(failing, 1),
     OWN(slow, 1),
     OWN(slow_ms, 0),
+    OWN(slow_part, 1),
     {NULL, 0, 0},
 };
 
@@ -205,6 +210,18 @@ static enum postbag_outcome handle_slowly(
     return POSTBAG_DONE;
 }
 
+static enum postbag_outcome wait_outside(
+    void *ctx, const struct postbag_command *cmd)
+{
+    const struct gateway *g = ctx;
+
+    (void)cmd;
+    say("slow begins\n");
+    pause_us(g->own.slow_ms * 1000);
+    say("slow ends\n");
+    return POSTBAG_DONE;
+}
+
 static void subscribe(struct gateway *g)
 {
     const struct {
@@ -222,31 +239,10 @@ static void subscribe(struct gateway *g)
             postbag_on(g->postbag, consumers[i].name, consumers[i].filter,
                 consumers[i].handler, g) != POSTBAG_OK)
             die("%s=%s", consumers[i].name, consumers[i].filter);
-}
-
-/* ---- a message that kills ---------------------------------------------- */
-
-static const struct postbag_transport_ops *real_ops;
-static struct postbag_transport_ops deadly_ops;
-static const char *deadly_topic;
-
-static int send_or_die(
-    struct postbag_transport *t, const struct postbag_frame *f, uint32_t token)
-{
-    if (strcmp(f->topic, deadly_topic) == 0)
-        (void)raise(SIGKILL);
-    return real_ops->send(t, f, token);
-}
-
-static void make_deadly(struct gateway *g)
-{
-    struct postbag_transport *t = g->engine.transport;
-
-    deadly_topic = g->own.deadly;
-    real_ops = t->ops;
-    deadly_ops = *t->ops;
-    deadly_ops.send = send_or_die;
-    t->ops = &deadly_ops;
+    if (g->own.slow_part != NULL &&
+        postbag_on_slow(g->postbag, "slow_part", g->own.slow_part, wait_outside,
+            handle, g) != POSTBAG_OK)
+        die("slow_part=%s", g->own.slow_part);
 }
 
 /* ---- start and end ----------------------------------------------------- */
@@ -264,7 +260,7 @@ static void open_engine(struct gateway *g)
     if (postbag_paho_new(&g->engine.transport, &g->paho, &why) != POSTBAG_OK)
         die("transport: %s", why.text);
     if (g->own.deadly != NULL)
-        make_deadly(g);
+        deadly_make(g->engine.transport, g->own.deadly);
     if (g->own.commands != NULL || g->own.pull != NULL) {
         if (postbag_paho_new(&g->engine.inbound, &in, &why) != POSTBAG_OK)
             die("inbound transport: %s", why.text);

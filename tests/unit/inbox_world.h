@@ -84,7 +84,8 @@ static inline struct inbox_world *world_new(void)
 static inline void world_add(struct inbox_world *w, const char *name,
     const char *filter, postbag_handler handler, void *ctx)
 {
-    const struct consumer one = {name, filter, handler, ctx};
+    const struct consumer one = {
+        .name = name, .filter = filter, .handler = handler, .ctx = ctx};
 
     assert_int_equal(
         postbag__consumers_add(&w->consumers, &one, NULL), POSTBAG_OK);

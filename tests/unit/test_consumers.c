@@ -20,7 +20,8 @@ static enum postbag_outcome ignore(
 
 static int add(struct consumers *c, const char *name, const char *filter)
 {
-    const struct consumer one = {name, filter, ignore, NULL};
+    const struct consumer one = {
+        .name = name, .filter = filter, .handler = ignore};
 
     return postbag__consumers_add(c, &one, NULL);
 }
@@ -44,9 +45,39 @@ static void test_consumers_added_are_copied_in_order(void **state)
     assert_int_equal(c.count, 0);
 }
 
+static enum postbag_outcome take_long(
+    void *ctx, const struct postbag_command *cmd)
+{
+    (void)ctx;
+    (void)cmd;
+    return POSTBAG_DONE;
+}
+
+static void test_consumers_slow_ones_stand_last_in_order(void **state)
+{
+    const char *const wanted[] = {"q1", "q2", "q3", "s1", "s2"};
+    const struct consumer slow[] = {
+        {.name = "s1", .filter = "s", .handler = ignore, .slow = take_long},
+        {.name = "s2", .filter = "s", .handler = ignore, .slow = take_long}};
+    struct consumers c = {0};
+
+    (void)state;
+    assert_int_equal(postbag__consumers_quick(&c), 0);
+    assert_int_equal(add(&c, "q1", "q"), POSTBAG_OK);
+    assert_int_equal(postbag__consumers_add(&c, &slow[0], NULL), POSTBAG_OK);
+    assert_int_equal(add(&c, "q2", "q"), POSTBAG_OK);
+    assert_int_equal(postbag__consumers_add(&c, &slow[1], NULL), POSTBAG_OK);
+    assert_int_equal(add(&c, "q3", "q"), POSTBAG_OK);
+    assert_int_equal(postbag__consumers_quick(&c), 3);
+    for (size_t i = 0; i < c.count; i++)
+        assert_string_equal(c.list[i].name, wanted[i]);
+    assert_int_equal(c.count, 5);
+    postbag__consumers_free(&c);
+}
+
 static void test_consumers_bad_one_is_refused_and_named(void **state)
 {
-    const struct consumer bad = {"bad", "a#", NULL, NULL};
+    const struct consumer bad = {.name = "bad", .filter = "a#"};
     struct postbag_fault why;
     struct consumers c = {0};
     char longest[66];
@@ -71,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_consumers_added_are_copied_in_order),
+        cmocka_unit_test(test_consumers_slow_ones_stand_last_in_order),
         cmocka_unit_test(test_consumers_bad_one_is_refused_and_named),
     };
 

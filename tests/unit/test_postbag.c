@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "desk.h"
+#include "postbag/slow.h"
 
 /* ---- opening ---- */
 
@@ -43,6 +44,8 @@ static void test_postbag_open_without_arguments_is_refused(void **state)
     assert_int_equal(postbag_work(NULL, NULL), POSTBAG_EINVAL);
     assert_int_equal(postbag_stop(NULL, 0), POSTBAG_EINVAL);
     assert_int_equal(postbag_on(NULL, "c", "f", NULL, NULL), POSTBAG_EINVAL);
+    assert_int_equal(
+        postbag_on_slow(NULL, "c", "f", NULL, NULL, NULL), POSTBAG_EINVAL);
     postbag_wake(NULL);
     postbag_link_hint(NULL, 1);
     postbag_reconnect(NULL);
@@ -177,6 +180,39 @@ static void test_postbag_command_is_stored_then_handled_once(void **state)
     assert_int_equal(d->handled, 1);
 }
 
+static enum postbag_outcome note_slow(
+    void *ctx, const struct postbag_command *cmd)
+{
+    struct desk *d = ctx;
+
+    assert_string_equal(cmd->topic, "cmd/a");
+    assert_int_equal(d->handled, 0);
+    d->handled = 10;
+    return POSTBAG_DONE;
+}
+
+static void test_postbag_slow_part_goes_before_its_handler(void **state)
+{
+    const struct postbag_frame f = {.topic = "cmd/a"};
+    struct desk *d = *state;
+    int did = 0;
+
+    add_inbound(d);
+    d->c.no_identity = "unprotected";
+    open_it(d);
+    assert_int_equal(
+        postbag_on_slow(d->p, "s", "cmd/#", NULL, handle, d), POSTBAG_EINVAL);
+    assert_int_equal(postbag_on_slow(d->p, "s", "cmd/#", note_slow, NULL, d),
+        POSTBAG_EINVAL);
+    assert_ok(postbag_on_slow(d->p, "s", "cmd/#", note_slow, handle, d));
+    step_ms(d, 100);
+    assert_ok(
+        d->in->up->arrived(d->in->up->ctx, d->in->connect.generation, &f));
+    assert_ok(postbag_work(d->p, &did));
+    assert_int_equal(did, 1);
+    assert_int_equal(d->handled, 11);
+}
+
 /* ---- threads ---- */
 
 /* On the real clock: until the cursor is there, at most 10 s. */
@@ -289,6 +325,7 @@ int main(void)
         TEST_IN(test_postbag_on_needs_an_inbound_transport),
         TEST_IN(test_postbag_on_is_for_before_the_first_step),
         TEST_IN(test_postbag_command_is_stored_then_handled_once),
+        TEST_IN(test_postbag_slow_part_goes_before_its_handler),
         TEST_IN(test_postbag_thread_relays_what_a_writer_commits),
         TEST_IN(test_postbag_starts_again_after_a_stop),
         TEST_IN(test_postbag_start_without_a_thread_can_be_repeated),

@@ -378,26 +378,38 @@ static void test_receiver_broken_table_is_nack(void **state)
     assert_int_equal(counts(w).nacks, 1);
 }
 
-static void test_receiver_new_command_wakes_the_worker(void **state)
+static void expect_woken(struct postbag_wake *const wakes[2], unsigned reason)
+{
+    const struct postbag_port *port = postbag_linux_port();
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(port->wait(port->ctx, wakes[i], 0), reason);
+}
+
+static void test_receiver_new_command_wakes_the_workers(void **state)
 {
     struct inbox_world *w = *state;
-    const struct postbag_port *port = postbag_linux_port();
+    struct postbag_wake *wakes[2];
     struct receiver_config c = {.db_path = w->t.path,
         .port = &w->port,
         .consumers = &w->consumers,
         .accept_ms = 100,
         .max_rows = 10,
-        .wake = w->shared.wake,
+        .wakes = wakes,
+        .wake_count = 2,
         .identity = w->identity,
         .no_identity = w->no_identity};
 
     postbag__receiver_close(w->receiver);
-    assert_int_equal(
-        postbag__receiver_open(&w->receiver, &c, NULL), POSTBAG_OK);
+    assert_ok(postbag__receiver_open(&w->receiver, &c, NULL));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(w->port.wake_new(w->port.ctx, &wakes[i]), POSTBAG_OK);
     assert_int_equal(deliver(w, "1", "open"), POSTBAG_OK);
-    assert_int_equal(port->wait(port->ctx, w->shared.wake, 0), POSTBAG_WOKEN);
+    expect_woken(wakes, POSTBAG_WOKEN);
     assert_int_equal(deliver(w, "1", "open"), POSTBAG_OK);
-    assert_int_equal(port->wait(port->ctx, w->shared.wake, 0), 0);
+    expect_woken(wakes, 0);
+    for (int i = 0; i < 2; i++)
+        w->port.wake_free(w->port.ctx, wakes[i]);
 }
 
 static void test_receiver_missing_database_is_told(void **state)
@@ -480,7 +492,7 @@ int main(void)
         TEST(test_receiver_full_inbox_is_nack_until_there_is_room),
         TEST(test_receiver_room_for_half_a_frame_stores_none),
         TEST(test_receiver_broken_table_is_nack),
-        TEST(test_receiver_new_command_wakes_the_worker),
+        TEST(test_receiver_new_command_wakes_the_workers),
         TEST(test_receiver_missing_database_is_told),
     };
 
