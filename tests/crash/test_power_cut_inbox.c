@@ -9,7 +9,9 @@
  *     when all commands come once more, each has had its one effect
  *
  * Every moment is tried; of what was not synced all, nothing, and parts by
- * chance.  POSTBAG_SEED=N repeats the chance, POSTBAG_FULL=1 tries more of it.
+ * chance.  What takes long, our own rules and all commands once more, is tried
+ * after each third event.  POSTBAG_SEED=N repeats the chance; POSTBAG_FULL=1
+ * tries more of it, and all of each.
  */
 #include "crash_disk.h"
 
@@ -275,15 +277,13 @@ static int note_damage(
     return 0;
 }
 
-/* By SQLite's rules; by our own, which take as long as all the rest, after each
- * fourth event. */
-static int is_damaged(struct inbox_world *w, size_t events)
+static int is_damaged(struct inbox_world *w, int thoroughly)
 {
     int damaged = 0;
     const struct postbag_verify v = {
         .struct_size = sizeof(v), .ctx = &damaged, .finding = note_damage};
 
-    if (events % 4 != 0)
+    if (!thoroughly)
         return strcmp(sql_text(w->t.db.handle, "PRAGMA integrity_check"),
                    "ok") != 0;
     assert_ok(postbag__pin(&w->t.db));
@@ -348,21 +348,27 @@ static int is_repeated_well(struct inbox_world *w)
     return has_each_effect_once(w) && is_together(w);
 }
 
+static int is_full(void)
+{
+    return getenv("POSTBAG_FULL") != NULL;
+}
+
 static enum finding look(struct bench *b, const struct crash_cut *cut)
 {
     struct inbox_world *w = b->after;
+    int thoroughly = is_full() || cut->events % 3 == 0;
     enum finding found = SOUND;
 
     crash_cut_make(cut, w->t.path);
     if (postbag__db_open(&w->t.db, w->t.path, DB_WRITE, DB_NORMAL, 1000) !=
             POSTBAG_OK ||
-        is_damaged(w, cut->events))
+        is_damaged(w, thoroughly))
         found = DAMAGED;
     else if (!is_kept(w, cut->events))
         found = LOST;
     else if (!is_together(w))
         found = HALF;
-    else if (!is_repeated_well(w))
+    else if (thoroughly && !is_repeated_well(w))
         found = REPEATED;
     lay_down(w);
     return found;
@@ -373,7 +379,7 @@ static enum finding look(struct bench *b, const struct crash_cut *cut)
 /* Up to the first image that is not sound; what is wrong with that one. */
 static enum finding cut_everywhere(struct bench *b)
 {
-    const unsigned draws = getenv("POSTBAG_FULL") != NULL ? 4 : 1;
+    const unsigned draws = is_full() ? 4 : 1;
     struct crash_cut c = {.seed = b->seed};
     enum finding found = SOUND;
     unsigned images = 0;
