@@ -397,15 +397,17 @@ static size_t pending(const struct crash_cut *cut)
     return count;
 }
 
+/* Of cuts that leave the same, the latest: by then most had been promised. */
 static int is_new(const struct crash_cut *cut)
 {
     const struct event *last = &record->events[cut->events - 1];
+    int is_end = cut->events == record->count;
 
     switch (cut->left) {
     case CRASH_NOTHING:
-        return last->kind == SYNCED && cut->draw == 0;
+        return cut->draw == 0 && (is_end || last[1].kind == SYNCED);
     case CRASH_ALL:
-        return last->kind != SYNCED && cut->draw == 0;
+        return cut->draw == 0 && (is_end || last[1].kind != SYNCED);
     case CRASH_TORN:
         return last->kind == WRITTEN &&
                last->at / SECTOR != (last->at + last->len - 1) / SECTOR;

@@ -57,9 +57,9 @@ void crash_disk_lie(int lies);
 /* 1: the process ends, as by SIGKILL, instead of the next sync. */
 void crash_disk_kill_in_sync(int kills);
 
-/* The next cut, from one that is zero but for its seed on; not one that leaves
- * the same as another.  draws: of each that has luck in it.  0: there are no
- * more. */
+/* The next cut, from one that is zero but for its seed on; of those that leave
+ * the same only the latest.  draws: of each that has luck in it.  0: there are
+ * no more. */
 int crash_cut_next(struct crash_cut *cut, unsigned draws);
 /* Files at path become what the cut leaves; nobody has them open. */
 void crash_cut_make(const struct crash_cut *cut, const char *path);

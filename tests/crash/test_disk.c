@@ -172,6 +172,28 @@ static void test_crash_disk_cut_is_the_same_again(void **state)
     assert_memory_equal(b->bytes, first, sizeof(first));
 }
 
+/* What was promised without a sync is found to be missing. */
+static void test_crash_disk_is_cut_with_nothing_left_before_each_sync(
+    void **state)
+{
+    struct bench *b = *state;
+    struct crash_cut c = {.seed = 1};
+    size_t expected[2];
+    int found = 0;
+
+    fill(b, 0, 'a');
+    expected[0] = crash_disk_events();
+    sync_all(b);
+    fill(b, 1, 'b');
+    expected[1] = crash_disk_events();
+    while (crash_cut_next(&c, 3))
+        if (c.left == CRASH_NOTHING) {
+            assert_true(found < 2);
+            assert_int_equal(c.events, expected[found++]);
+        }
+    assert_int_equal(found, 2);
+}
+
 static void test_crash_disk_unsynced_truncation_may_be_undone(void **state)
 {
     struct bench *b = *state;
@@ -224,6 +246,7 @@ int main(void)
         TEST_IN(test_crash_disk_last_write_is_torn_by_sectors),
         TEST_IN(test_crash_disk_unsynced_writes_are_left_in_any_order),
         TEST_IN(test_crash_disk_cut_is_the_same_again),
+        TEST_IN(test_crash_disk_is_cut_with_nothing_left_before_each_sync),
         TEST_IN(test_crash_disk_unsynced_truncation_may_be_undone),
         TEST_IN(test_crash_disk_that_lies_has_synced_nothing),
         TEST_IN(test_crash_disk_keeps_what_a_killed_process_wrote),

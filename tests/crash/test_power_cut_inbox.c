@@ -20,11 +20,10 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "inbox_store.h"
+#include "power_cut.h"
 #include "topicfilter.h"
-#include "verify.h"
 #include "writer.h"
 
 /* ---- the commands ------------------------------------------------------ */
@@ -181,11 +180,9 @@ static struct inbox_world *new_world(void)
 static int set_up(void **state)
 {
     struct bench *b = calloc(1, sizeof(*b));
-    const char *seed = getenv("POSTBAG_SEED");
 
     assert_non_null(b);
-    b->seed = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
-    print_message("POSTBAG_SEED=%llu\n", (unsigned long long)b->seed);
+    b->seed = power_cut_seed();
     b->before = new_world();
     b->after = new_world();
     b->after->boot = 2;
@@ -268,30 +265,6 @@ static const char *const together[] = {
     " <> (SELECT count(*) FROM inbox WHERE id = '4' AND state = 'done')",
 };
 
-static int note_damage(
-    void *ctx, const char *check, const char *dest, const char *text)
-{
-    (void)dest;
-    print_message("%s: %s\n", check, text);
-    *(int *)ctx = 1;
-    return 0;
-}
-
-static int is_damaged(struct inbox_world *w, int thoroughly)
-{
-    int damaged = 0;
-    const struct postbag_verify v = {
-        .struct_size = sizeof(v), .ctx = &damaged, .finding = note_damage};
-
-    if (!thoroughly)
-        return strcmp(sql_text(w->t.db.handle, "PRAGMA integrity_check"),
-                   "ok") != 0;
-    assert_ok(postbag__pin(&w->t.db));
-    assert_ok(postbag__verify(&w->t.db, &v));
-    postbag__rollback(&w->t.db);
-    return damaged;
-}
-
 static int is_kept(struct inbox_world *w, size_t events)
 {
     for (size_t i = 0; i < promised && promises[i].events <= events; i++)
@@ -348,21 +321,16 @@ static int is_repeated_well(struct inbox_world *w)
     return has_each_effect_once(w) && is_together(w);
 }
 
-static int is_full(void)
-{
-    return getenv("POSTBAG_FULL") != NULL;
-}
-
 static enum finding look(struct bench *b, const struct crash_cut *cut)
 {
     struct inbox_world *w = b->after;
-    int thoroughly = is_full() || cut->events % 3 == 0;
+    int thoroughly = power_cut_is_thorough(cut);
     enum finding found = SOUND;
 
     crash_cut_make(cut, w->t.path);
     if (postbag__db_open(&w->t.db, w->t.path, DB_WRITE, DB_NORMAL, 1000) !=
             POSTBAG_OK ||
-        is_damaged(w, thoroughly))
+        power_cut_is_damaged(&w->t.db, thoroughly))
         found = DAMAGED;
     else if (!is_kept(w, cut->events))
         found = LOST;
@@ -379,7 +347,7 @@ static enum finding look(struct bench *b, const struct crash_cut *cut)
 /* Up to the first image that is not sound; what is wrong with that one. */
 static enum finding cut_everywhere(struct bench *b)
 {
-    const unsigned draws = is_full() ? 4 : 1;
+    const unsigned draws = power_cut_draws();
     struct crash_cut c = {.seed = b->seed};
     enum finding found = SOUND;
     unsigned images = 0;
