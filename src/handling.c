@@ -22,6 +22,7 @@
 
 #include "backoff.h"
 #include "error.h"
+#include "reply.h"
 #include "writer.h"
 
 /* What became of one run of a handler; why: where it was not DONE. */
@@ -29,6 +30,7 @@ struct outcome {
     enum postbag_outcome is;
     int is_free; /* to be tried again, and no attempt is charged */
     struct postbag_fault why;
+    const char *status; /* for the sender; NULL: by what it is */
 };
 
 static void hook(const struct handling *h, const char *point)
@@ -168,6 +170,35 @@ static void tell(const struct handling *h, const struct inbox_row *row,
         o->why.text);
 }
 
+static const char *status_of(const struct outcome *o)
+{
+    if (o->status != NULL)
+        return o->status;
+    return o->is == POSTBAG_REJECT ? "rejected" : "failed";
+}
+
+/*
+ * A reply that cannot be put (the outbox is full, its topic is not allowed) is
+ * missed by the sender only: the command is dead all the same.  Else it would
+ * be handled again, for a reply.
+ */
+static int tell_sender(
+    struct handling *h, const struct inbox_row *row, const struct outcome *o)
+{
+    int err = postbag__reply_dead(h->writer, row->arrival, status_of(o));
+
+    if (err == POSTBAG_OK)
+        return err;
+    postbag__log_fault(&h->log, POSTBAG_LOG_WARNING,
+        "a command is dead, but its sender cannot be told",
+        &h->writer->db.fault);
+    if (postbag__in_transaction(&h->db))
+        return POSTBAG_OK;
+    /* SQLite has rolled the mark back with it */
+    err = postbag__begin(&h->db, DB_FULL);
+    return err == POSTBAG_OK ? change_row(h, row, o) : err;
+}
+
 /* A dead row lets later ones of its key pass, so it must be on disk.  A retry
  * time that a power cut takes back only makes the next try earlier. */
 static int put_off(
@@ -182,6 +213,8 @@ static int put_off(
     if (err != POSTBAG_OK)
         return err;
     err = change_row(h, row, o);
+    if (err == POSTBAG_OK && dead && h->reply_dead)
+        err = tell_sender(h, row, o);
     if (err == POSTBAG_OK)
         err = postbag__commit(&h->db);
     else
@@ -295,11 +328,12 @@ static int handle(
 }
 
 static int bury(
-    struct handling *h, struct inbox_row *row, const char *objection)
+    struct handling *h, struct inbox_row *row, const struct objection *why)
 {
-    struct outcome o = {.is = POSTBAG_REJECT, .is_free = 1};
+    struct outcome o = {
+        .is = POSTBAG_REJECT, .is_free = 1, .status = why->status};
 
-    (void)postbag__fail(&o.why, POSTBAG_OK, "%s", objection);
+    (void)postbag__fail(&o.why, POSTBAG_OK, "%s", why->text);
     postbag__inbox_release(&h->inbox);
     return put_off(h, row, &o);
 }
@@ -336,7 +370,7 @@ static int take_next(struct handling *h, const struct consumer *who,
     unsigned char *is_proven, int *did_out)
 {
     struct inbox_now at = postbag__handling_now(h);
-    const char *objection;
+    const struct objection *objection;
     struct inbox_row row;
     int found;
     int err = postbag__inbox_next(&h->inbox, who->name, &at, &row, &found);

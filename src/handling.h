@@ -26,6 +26,7 @@ struct handling {
     uint32_t retry_cap_ms;
     uint32_t max_attempts;
     const char *reply_topics; /* borrowed until close */
+    int reply_dead;           /* the senders of dead commands are told */
     /* made by open */
     struct shared *shared;
     struct db db;
@@ -94,7 +95,11 @@ POSTBAG_CHECK int postbag__handling_charge(
  * transaction is open. */
 POSTBAG_CHECK int postbag__handling_forgive(struct handling *h);
 /* Why this row is given up before its handler is called; NULL: it is not. */
-const char *postbag__handling_objection(const struct handling *h,
+struct objection {
+    const char *text;
+    const char *status; /* for its sender */
+};
+const struct objection *postbag__handling_objection(const struct handling *h,
     const struct inbox_row *row, const struct inbox_now *at);
 
 #endif

@@ -75,12 +75,16 @@ int postbag__handling_forgive(struct handling *h)
     return err;
 }
 
-const char *postbag__handling_objection(const struct handling *h,
+const struct objection *postbag__handling_objection(const struct handling *h,
     const struct inbox_row *row, const struct inbox_now *at)
 {
+    static const struct objection died = {
+        DIED ", and it was the last attempt", "failed"};
+    static const struct objection expired = {POSTBAG__EXPIRED, "expired"};
+
     if (row->attempts >= (int64_t)h->max_attempts)
-        return DIED ", and it was the last attempt";
+        return &died;
     if (postbag__inbox_is_expired(row, at))
-        return POSTBAG__EXPIRED;
+        return &expired;
     return NULL;
 }

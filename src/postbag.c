@@ -132,6 +132,7 @@ static int open_crew(struct postbag *p, struct postbag_fault *why)
         .retry_cap_ms = p->config.retry_cap_ms,
         .max_attempts = p->config.max_attempts,
         .reply_topics = p->config.reply_topics,
+        .reply_dead = p->config.reply_dead,
         .order = &p->engine.order,
     };
 

@@ -3,6 +3,7 @@
  * later ones where the command comes in again, on the receiver's. */
 #include "reply.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "abi.h"
@@ -154,5 +155,28 @@ int postbag__reply_again(
     if (err == POSTBAG_OK)
         err = put(w, &cmd, &kept.message, NULL);
     postbag__reply_release(&kept);
+    return err;
+}
+
+/* The reason stands in the row for who may read it: an error of the handler's
+ * SQL may name tables, and the sender is anybody who may send commands. */
+int postbag__reply_dead(
+    struct postbag_writer *w, int64_t arrival, const char *status)
+{
+    struct postbag_message m = {.struct_size = sizeof(m)};
+    struct postbag_command cmd;
+    char headers[64];
+    struct stmt row;
+    int found;
+    int err = postbag__reply_asked(&w->db, arrival, &row, &cmd, &found);
+
+    if (err != POSTBAG_OK || !found)
+        return err;
+    (void)snprintf(headers, sizeof(headers), "{\"status\":\"%s\"}", status);
+    m.headers = headers;
+    err = check(w, &cmd, &m);
+    if (err == POSTBAG_OK)
+        err = put(w, &cmd, &m, NULL);
+    postbag__finalize(&row);
     return err;
 }

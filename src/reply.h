@@ -21,4 +21,14 @@
 POSTBAG_CHECK int postbag__reply_again(
     struct postbag_writer *w, const struct inbox_arrival *a);
 
+/*
+ * The command of that number is dead: put an empty reply to its response topic
+ * that says so in user property `status`.  It is not kept.  In the transaction
+ * open on w's connection, by the one thread of it.  OK also if it names no
+ * response topic.
+ * Returns OK; as postbag_reply: nothing was put.
+ */
+POSTBAG_CHECK int postbag__reply_dead(
+    struct postbag_writer *w, int64_t arrival, const char *status);
+
 #endif

@@ -27,6 +27,10 @@ static const char find_sql[] =
     " FROM main.inbox WHERE consumer = ?1 AND source = ?2 AND id = ?3"
     " AND state = 'done' AND result IS NOT NULL AND json_valid(reply)";
 
+static const char asked_sql[] =
+    "SELECT id, response_topic, correlation_data, headers FROM main.inbox"
+    " WHERE arrival = ?1 AND response_topic NOT NULL";
+
 /* ---- keep -------------------------------------------------------------- */
 
 static void bind_positive(struct stmt *s, int index, int64_t value)
@@ -71,6 +75,33 @@ int postbag__reply_keep(struct db *db, int64_t arrival,
     err = postbag__run(&s);
     postbag__finalize(&s);
     return err;
+}
+
+/* ---- ask ---------------------------------------------------------------- */
+
+int postbag__reply_asked(struct db *db, int64_t arrival, struct stmt *row,
+    struct postbag_command *out, int *found_out)
+{
+    int err = postbag__prepare(db, row, asked_sql);
+
+    *found_out = 0;
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(row, 1, arrival);
+    err = postbag__row(row);
+    if (err != 1) {
+        postbag__finalize(row);
+        return err;
+    }
+    *found_out = 1;
+    memset(out, 0, sizeof(*out));
+    out->struct_size = sizeof(*out);
+    out->arrival = arrival;
+    out->id = postbag__col_bytes(row, 0, &out->id_len);
+    out->response_topic = postbag__col_text(row, 1);
+    out->correlation = postbag__col_bytes(row, 2, &out->correlation_len);
+    out->headers = postbag__col_text(row, 3);
+    return POSTBAG_OK;
 }
 
 /* ---- find -------------------------------------------------------------- */

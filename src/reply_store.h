@@ -25,6 +25,11 @@ struct kept_reply {
 POSTBAG_CHECK int postbag__reply_keep(struct db *db, int64_t arrival,
     const struct postbag_message *m, const struct postbag_id *id);
 
+/* What a reply to the command of that number takes from it.  found_out 0: it
+ * asks for none; 1: *out is borrowed until row is finalized. */
+POSTBAG_CHECK int postbag__reply_asked(struct db *db, int64_t arrival,
+    struct stmt *row, struct postbag_command *out, int *found_out);
+
 /* That of the command, if it is done.  found_out 1: release it. */
 POSTBAG_CHECK int postbag__reply_find(struct db *db,
     const struct inbox_arrival *a, struct kept_reply *out, int *found_out);

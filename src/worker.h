@@ -29,6 +29,7 @@ struct worker_config {
     uint32_t retry_cap_ms;
     uint32_t max_attempts;
     const char *reply_topics;        /* copied; NULL or "": no replies */
+    uint32_t reply_dead;             /* 1: also to commands that become dead */
     const struct order_rules *order; /* copied */
 };
 

@@ -170,6 +170,10 @@
         "compared with it") \
     X(STR, reply_topics, "", 0, 1000, "", \
         "topic filters, separated by commas, that replies may go to") \
+    X(U32, reply_dead, 0, 0, 1, "", \
+        "1: a command that its handler rejected, whose attempts are used up " \
+        "or that expired is answered with an empty reply, user property " \
+        "status rejected, failed or expired") \
     X(STR, profile, "", 0, 32, "", \
         "the broker's rules (any, aws, iothub, eventgrid, thingsboard), kept " \
         "in the database and checked for every writer; none: what the " \

@@ -484,8 +484,8 @@ POSTBAG_API POSTBAG_CHECK int postbag_on(struct postbag *p,
  * Answer a command: postbag_put to its response topic with its correlation
  * data and its id as causationid.  In the handler, or where you pull (pull.h).
  * The last reply is kept with the command, if its payload has at most 65536
- * bytes: when the command comes again after it is done, the reply is put once
- * more, with the same id, to the response topic that it then has.
+ * bytes: when the command comes again after it is done, it is put once more,
+ * with the same id, to the topic that it then has.  Dead ones: see reply_dead.
  * @param m  topic must be NULL; the rest as for postbag_put
  * @return as postbag_put; ENOTFOUND if the sender named no response topic,
  *         EREFUSED if option reply_topics does not allow it

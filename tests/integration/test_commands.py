@@ -52,6 +52,24 @@ class Commands(rig.Case):
                          (first.payload, first.property("id")))
         self.assertEqual(self.effects(), ["a"])
 
+    def test_sender_of_a_dead_command_is_told_if_asked_for(self):
+        self.assertEqual(self.relay.end(), 0)
+        self.relay = self.gateway(self.link.uri(), "commands=none",
+                                  "failing=cmd/#", "reply_topics=reply/#",
+                                  "reply_dead=1", "max_attempts=1")
+        self.publish(self.link, "cmd/bad", "do a", "-D", "publish",
+                     "user-property", "id", "a", "-D", "publish",
+                     "response-topic", "reply/x", "-D", "publish",
+                     "correlation-data", "c-1")
+        rig.wait_for(lambda: len(self.sub.messages()) == 1, "a reply")
+        reply = self.sub.messages()[0]
+        self.assertEqual(
+            (reply.topic, reply.payload, reply.correlation,
+             reply.property("causationid"), reply.property("status")),
+            ("reply/x", "", "c-1", "a", "failed"))
+        self.assertEqual(self.own.rows("SELECT state FROM inbox"),
+                         [("dead",)])
+
     def test_restarted_firmware_gets_what_came_meanwhile(self):
         self.assertEqual(self.relay.end(), 0)
         self.command("a")

@@ -21,7 +21,7 @@ SAME_FLOOR = {
     "db_codes": ["db"],
     "dest_store": ["schema", "profile_store"],
     "detach": ["lease"],
-    "handling": ["writer"],
+    "handling": ["reply", "writer"],
     "handling_slow": ["handling"],
     "handling_trial": ["handling"],
     "held_store": ["late_store", "lost_store"],

@@ -28,6 +28,7 @@ struct inbox_world {
     struct shared shared;
     const char *again_topics; /* where the receiver may reply; NULL: nowhere */
     uint32_t generation;      /* of the connection that delivers */
+    uint32_t reply_dead;      /* the worker's option */
     const char *identity, *no_identity; /* the receiver's options */
     struct order_rules order;
     struct receiver *receiver;
@@ -125,6 +126,7 @@ static inline void world_open_worker(
         .retry_cap_ms = 4 * WORLD_RETRY_BASE_MS,
         .max_attempts = WORLD_MAX_ATTEMPTS,
         .reply_topics = reply_topics,
+        .reply_dead = w->reply_dead,
         .order = &w->order,
     };
     struct postbag_fault why = {0};
