@@ -15,6 +15,7 @@
 
 #include "abi.h"
 #include "error.h"
+#include "identity.h"
 #include "mem.h"
 #include "sha256.h"
 #include "utf8.h"
@@ -32,6 +33,7 @@ static const char claim_sql[] =
 
 static const char finish_sql[] =
     "UPDATE main.inbox SET state = 'done', result = ?2, processed_ms = ?3,"
+    " boot = ?4, mono_ms = ?5,"
     " attempts = attempts + 1 WHERE arrival = ?1 AND state = 'claimed'";
 
 /* ---- what may be asked ------------------------------------------------- */
@@ -61,9 +63,9 @@ static int check(const struct postbag_request *r, struct postbag_fault *why)
     if (!is_between(r->source, 0, NAME_MAX_BYTES))
         return postbag__fail(why, POSTBAG_EINVAL,
             "request: source has at most 255 bytes of UTF-8");
-    if (r->id == NULL || r->id_len < 1 || r->id_len > NAME_MAX_BYTES)
+    if (r->id == NULL || r->id_len < 1)
         return postbag__fail(
-            why, POSTBAG_EINVAL, "request: id has 1..255 bytes");
+            why, POSTBAG_EINVAL, "request: id has 1 byte or more");
     if (r->content == NULL && r->content_len > 0)
         return postbag__fail(
             why, POSTBAG_EINVAL, "request: content is NULL, but has a length");
@@ -72,18 +74,26 @@ static int check(const struct postbag_request *r, struct postbag_fault *why)
 
 /* ---- claim ------------------------------------------------------------- */
 
+static void name_request(struct identity *name, const struct postbag_request *r)
+{
+    memset(name, 0, sizeof(*name));
+    postbag__identity_name(name, r->id, r->id_len, 1);
+    postbag__sha256(r->content, r->content_len, name->content);
+}
+
+/* name is borrowed by the statement. */
 static void bind_request(struct postbag_writer *w, struct stmt *s,
-    const struct postbag_request *r, const uint8_t content[SHA256_BYTES])
+    const struct postbag_request *r, const struct identity *name)
 {
     const struct postbag_port *port = w->port;
 
     postbag__bind_text(s, 1, r->consumer);
     postbag__bind_text(s, 2, r->source == NULL ? "" : r->source);
-    if (postbag__utf8_is_valid(r->id, r->id_len))
-        postbag__bind_text_n(s, 3, r->id, r->id_len);
+    if (name->id_is_text)
+        postbag__bind_text_n(s, 3, (const char *)name->id, name->id_len);
     else
-        postbag__bind_blob(s, 3, r->id, r->id_len);
-    postbag__bind_blob(s, 4, content, SHA256_BYTES);
+        postbag__bind_blob(s, 3, name->id, name->id_len);
+    postbag__bind_blob(s, 4, name->content, SHA256_BYTES);
     postbag__bind_i64(s, 5, port->wall_ms(port->ctx));
     postbag__bind_blob(s, 6, w->boot, sizeof(w->boot));
     postbag__bind_i64(s, 7, port->mono_us(port->ctx) / 1000);
@@ -126,14 +136,14 @@ static int read_claim(
 static int claim(struct postbag_writer *w, const struct postbag_request *r,
     struct postbag_claim *c)
 {
-    uint8_t content[SHA256_BYTES];
+    struct identity name;
     struct stmt s;
     int err = postbag__prepare(&w->db, &s, claim_sql);
 
     if (err != POSTBAG_OK)
         return err;
-    postbag__sha256(r->content, r->content_len, content);
-    bind_request(w, &s, r, content);
+    name_request(&name, r);
+    bind_request(w, &s, r, &name);
     c->is = POSTBAG_CLAIM_CONFLICT;
     err = postbag__row(&s);
     if (err == 1) {
@@ -191,6 +201,8 @@ static int finish(struct postbag_writer *w, int64_t arrival, const void *result,
     if (result != NULL)
         postbag__bind_blob(&s, 2, result, result_len);
     postbag__bind_i64(&s, 3, port->wall_ms(port->ctx));
+    postbag__bind_blob(&s, 4, w->boot, sizeof(w->boot));
+    postbag__bind_i64(&s, 5, port->mono_us(port->ctx) / 1000);
     err = postbag__run(&s);
     if (err == POSTBAG_OK && postbag__changes(&w->db) == 0)
         err = postbag__fail(&w->db.fault, POSTBAG_ENOTFOUND,

@@ -50,7 +50,7 @@ static size_t length(const char *text)
 
 /* ---- keep a name in its room ------------------------------------------- */
 
-static void set_id(
+void postbag__identity_name(
     struct identity *to, const void *bytes, size_t len, int is_text)
 {
     to->found = 1;
@@ -91,7 +91,7 @@ static void look_at_property(
     const char *id = postbag__frame_property(f, "id");
 
     if (length(id) > 0)
-        set_id(out, id, strlen(id), 1);
+        postbag__identity_name(out, id, strlen(id), 1);
 }
 
 static void look_at_topic(
@@ -101,7 +101,7 @@ static void look_at_topic(
     const char *id = postbag__topic_segment(f->topic, at->segment, &len);
 
     if (len > 0)
-        set_id(out, id, len, 1);
+        postbag__identity_name(out, id, len, 1);
 }
 
 /* A parser is not asked about what can have no member.  SQLite reads JSON
@@ -128,7 +128,7 @@ static void take_member(struct stmt *s, int is_event, struct identity *out)
 
     if (id_len == 0 || (is_event && source_len == 0))
         return;
-    set_id(out, id, id_len, 1);
+    postbag__identity_name(out, id, id_len, 1);
     if (source_len > 0)
         set_source(out, source, source_len);
 }
@@ -185,7 +185,7 @@ static int look_at(struct identifier *i, const struct postbag_frame *f,
         break;
     case PLACE_CORRELATION:
         if (f->correlation_len > 0)
-            set_id(out, f->correlation, f->correlation_len, 0);
+            postbag__identity_name(out, f->correlation, f->correlation_len, 0);
         break;
     case PLACE_TOPIC:
         look_at_topic(f, at, out);

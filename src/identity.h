@@ -63,6 +63,10 @@ void postbag__identifier_close(struct identifier *i);
 /* OK or what SQLite or the port ran into.  Nothing in *out is borrowed. */
 POSTBAG_CHECK int postbag__identify(
     struct identifier *i, const struct postbag_frame *f, struct identity *out);
+/* Keep an id in *to, as it is or as its hash.  is_text: as text, if it is UTF-8
+ * without NUL; else as blob. */
+void postbag__identity_name(
+    struct identity *to, const void *bytes, size_t len, int is_text);
 /* The id under which a conflict is kept: the same for the same content. */
 void postbag__identity_derive(
     const struct identity *from, struct identity *out);

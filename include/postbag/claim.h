@@ -50,7 +50,8 @@ struct postbag_request {
     const char *consumer;
     /* at most 255 bytes; NULL: "" */
     const char *source;
-    /* 1..255 bytes; kept as text if it is UTF-8 without NUL, else as blob */
+    /* 1 byte or more; kept as text if it is UTF-8 without NUL, else as blob;
+       of more than 255 bytes as their SHA-256, a blob */
     const void *id;
     size_t id_len;
     /* all that makes it this request, as method, path and body; only its
@@ -89,7 +90,7 @@ struct postbag_claim {
  * result back together, also after they were answered.  How many rows there
  * are is yours to bound: who sends requests makes them, and they count against
  * option inbox_max_rows, beyond which no command is accepted.  Done ones are
- * deleted after option inbox_keep_s by a relay that runs.
+ * deleted by a relay that runs, option inbox_keep_s after they were finished.
  * @param r    copied
  * @param out  its struct_size set; filled on success
  * @return POSTBAG_OK; ENOTXN, EINVAL (the fault names the field), EVERSION,
