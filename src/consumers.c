@@ -68,6 +68,7 @@ int postbag__consumers_add(
         return err;
     copy.name = postbag__copy(one->name);
     copy.filter = postbag__copy(one->filter);
+    copy.versions = c->versions;
     list = postbag__resize(c->list, (c->count + 1) * sizeof(*list));
     if (list != NULL)
         c->list = list;
@@ -77,6 +78,14 @@ int postbag__consumers_add(
     }
     insert(c, &copy);
     return POSTBAG_OK;
+}
+
+struct consumer *postbag__consumers_find(struct consumers *c, const char *name)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->list[i].name, name) == 0)
+            return &c->list[i];
+    return NULL;
 }
 
 const char **postbag__consumers_filters(const struct consumers *c)

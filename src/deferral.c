@@ -27,13 +27,11 @@ static const char *const sql[DEFERRAL_STATEMENTS] = {
         " AND (due_boot IS NOT ?2 OR due_ms <= ?3) LIMIT 1",
 };
 
-int postbag__deferral_open(
-    struct deferral *d, struct db *db, const struct order_rules *rules)
+int postbag__deferral_open(struct deferral *d, struct db *db)
 {
     int err = postbag__order_open(&d->order, db);
 
     d->db = db;
-    d->rules = *rules;
     for (int i = 0; i < DEFERRAL_STATEMENTS && err == POSTBAG_OK; i++)
         err = postbag__prepare(db, &d->stmts[i], sql[i]);
     return err;
@@ -98,12 +96,12 @@ static int let_go(struct deferral *d, const char *consumer, const char *key,
 }
 
 /* Lowest version first, over so many gaps at most. */
-static int go_on(struct deferral *d, const char *consumer, const char *key,
-    int64_t wall_ms, int64_t gaps)
+static int go_on(struct deferral *d, const struct consumer *who,
+    const char *key, int64_t wall_ms, int64_t gaps)
 {
     struct waiting row;
     int found;
-    int err = find_lowest(d, consumer, key, &row, &found);
+    int err = find_lowest(d, who->name, key, &row, &found);
 
     while (err == POSTBAG_OK && found) {
         enum postbag_order order =
@@ -111,19 +109,20 @@ static int go_on(struct deferral *d, const char *consumer, const char *key,
 
         if (order == POSTBAG_ORDER_GAP && gaps-- == 0)
             break;
-        err = let_go(d, consumer, key, &row,
-            postbag__order_refusal(&d->rules, order), wall_ms);
+        err = let_go(d, who->name, key, &row,
+            postbag__order_refusal(&who->versions, order), wall_ms);
         if (err == POSTBAG_OK)
-            err = find_lowest(d, consumer, key, &row, &found);
+            err = find_lowest(d, who->name, key, &row, &found);
     }
     return err;
 }
 
 /* ---- accept ------------------------------------------------------------ */
 
-int postbag__deferral_check(struct deferral *d, struct inbox_arrival *a)
+int postbag__deferral_check(
+    struct deferral *d, const struct consumer *who, struct inbox_arrival *a)
 {
-    return postbag__order_check(&d->order, &d->rules, a);
+    return postbag__order_check(&d->order, &who->versions, a);
 }
 
 static int count(struct deferral *d, const char *consumer, int64_t *out)
@@ -141,35 +140,36 @@ static int count(struct deferral *d, const char *consumer, int64_t *out)
 }
 
 /* Where too many wait this key no longer does. */
-static int park(struct deferral *d, const struct inbox_arrival *a)
+static int park(struct deferral *d, const struct consumer *who,
+    const struct inbox_arrival *a)
 {
     struct stmt *s = &d->stmts[DEFERRAL_PARK];
     int64_t waiting = 0;
     int err;
 
     postbag__bind_blob(s, 1, a->now.boot, 16);
-    postbag__bind_i64(s, 2, a->now.mono_ms + d->rules.defer_ms);
+    postbag__bind_i64(s, 2, a->now.mono_ms + who->versions.defer_ms);
     err = postbag__run(s);
     if (err == POSTBAG_OK)
-        err = count(d, a->consumer, &waiting);
-    if (err != POSTBAG_OK || waiting <= d->rules.defer_rows)
+        err = count(d, who->name, &waiting);
+    if (err != POSTBAG_OK || waiting <= who->versions.defer_rows)
         return err;
-    return go_on(d, a->consumer, a->key, a->now.wall_ms, waiting);
+    return go_on(d, who, a->key, a->now.wall_ms, waiting);
 }
 
-int postbag__deferral_stored(struct deferral *d, const struct inbox_arrival *a)
+int postbag__deferral_stored(struct deferral *d, const struct consumer *who,
+    const struct inbox_arrival *a)
 {
     int err;
 
     if (a->order == POSTBAG_ORDER_NONE)
         return POSTBAG_OK;
-    if (a->order == POSTBAG_ORDER_GAP && d->rules.gap == ORDER_DEFER)
-        return park(d, a);
-    err =
-        postbag__order_take(&d->order, a->consumer, a->key, a->key_version, 0);
-    if (err != POSTBAG_OK || d->rules.gap != ORDER_DEFER)
+    if (a->order == POSTBAG_ORDER_GAP && who->versions.gap == ORDER_DEFER)
+        return park(d, who, a);
+    err = postbag__order_take(&d->order, who->name, a->key, a->key_version, 0);
+    if (err != POSTBAG_OK || who->versions.gap != ORDER_DEFER)
         return err;
-    return go_on(d, a->consumer, a->key, a->now.wall_ms, 0);
+    return go_on(d, who, a->key, a->now.wall_ms, 0);
 }
 
 /* ---- time -------------------------------------------------------------- */
@@ -186,10 +186,10 @@ static int find_overdue(
     return postbag__row(s);
 }
 
-int postbag__deferral_is_overdue(struct deferral *d, const char *consumer,
+int postbag__deferral_is_overdue(struct deferral *d, const struct consumer *who,
     const struct inbox_now *now, int *is_out)
 {
-    int err = find_overdue(d, consumer, now);
+    int err = find_overdue(d, who->name, now);
 
     postbag__reset(&d->stmts[DEFERRAL_OVERDUE]);
     *is_out = err == 1;
@@ -197,10 +197,10 @@ int postbag__deferral_is_overdue(struct deferral *d, const char *consumer,
 }
 
 int postbag__deferral_give_up(
-    struct deferral *d, const char *consumer, const struct inbox_now *now)
+    struct deferral *d, const struct consumer *who, const struct inbox_now *now)
 {
     struct stmt *s = &d->stmts[DEFERRAL_OVERDUE];
-    int err = find_overdue(d, consumer, now);
+    int err = find_overdue(d, who->name, now);
     char *key;
 
     if (err != 1)
@@ -210,7 +210,7 @@ int postbag__deferral_give_up(
     if (key == NULL)
         return postbag__fail(
             &d->db->fault, POSTBAG_ENOMEM, "no memory for a command's key");
-    err = go_on(d, consumer, key, now->wall_ms, 1);
+    err = go_on(d, who, key, now->wall_ms, 1);
     postbag__free(key);
     return err;
 }

@@ -14,6 +14,7 @@
 #ifndef POSTBAG_SRC_DEFERRAL_H
 #define POSTBAG_SRC_DEFERRAL_H
 
+#include "consumers.h"
 #include "order_store.h"
 
 enum deferral_statement {
@@ -27,30 +28,28 @@ enum deferral_statement {
 
 struct deferral {
     struct db *db;
-    struct order_rules rules;
     struct order_store order;
     struct stmt stmts[DEFERRAL_STATEMENTS];
 };
 
-POSTBAG_CHECK int postbag__deferral_open(
-    struct deferral *d, struct db *db, const struct order_rules *rules);
+POSTBAG_CHECK int postbag__deferral_open(struct deferral *d, struct db *db);
 void postbag__deferral_close(struct deferral *d);
 
-/* Before it is inserted: as postbag__order_check. */
+/* Before it is inserted: as postbag__order_check, by the consumer's rules. */
 POSTBAG_CHECK int postbag__deferral_check(
-    struct deferral *d, struct inbox_arrival *a);
+    struct deferral *d, const struct consumer *who, struct inbox_arrival *a);
 /* The row of *a was inserted last, and is due: it waits, or is taken and lets
  * those go on that waited for it. */
-POSTBAG_CHECK int postbag__deferral_stored(
-    struct deferral *d, const struct inbox_arrival *a);
+POSTBAG_CHECK int postbag__deferral_stored(struct deferral *d,
+    const struct consumer *who, const struct inbox_arrival *a);
 
 /* Has a row of the consumer waited for long enough?  The time of another boot
  * is over. */
 POSTBAG_CHECK int postbag__deferral_is_overdue(struct deferral *d,
-    const char *consumer, const struct inbox_now *now, int *is_out);
+    const struct consumer *who, const struct inbox_now *now, int *is_out);
 /* If one has, the lowest version of its key goes on as a gap, and what that
  * lets go on. */
-POSTBAG_CHECK int postbag__deferral_give_up(
-    struct deferral *d, const char *consumer, const struct inbox_now *now);
+POSTBAG_CHECK int postbag__deferral_give_up(struct deferral *d,
+    const struct consumer *who, const struct inbox_now *now);
 
 #endif

@@ -51,7 +51,7 @@ struct engine {
     uint32_t max_payload; /* the database's */
     const struct postbag_profile *profile;
     struct receiver *receiver;         /* NULL: no commands */
-    struct order_rules order;          /* for it and the worker */
+    struct order_rules order;          /* of consumers without their own */
     const struct consumers *consumers; /* borrowed */
     int is_watching;  /* the port sees writes of other processes */
     int is_draining;  /* postbag_stop: take no new rows */

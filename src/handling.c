@@ -50,8 +50,8 @@ struct inbox_now postbag__handling_now(const struct handling *h)
 
 /* ---- open and close ---------------------------------------------------- */
 
-int postbag__handling_open(struct handling *h, const char *db_path,
-    struct shared *shared, const struct order_rules *order)
+int postbag__handling_open(
+    struct handling *h, const char *db_path, struct shared *shared)
 {
     const struct postbag_port *port = h->port;
     int err;
@@ -69,7 +69,7 @@ int postbag__handling_open(struct handling *h, const char *db_path,
     if (err != POSTBAG_OK)
         return postbag__fail(&h->db.fault, err, "the port has no boot id");
     postbag__inbox_open(&h->inbox, &h->db);
-    err = postbag__deferral_open(&h->deferral, &h->db, order);
+    err = postbag__deferral_open(&h->deferral, &h->db);
     if (err != POSTBAG_OK)
         return err;
     err = postbag__writer_open(
@@ -423,7 +423,7 @@ static int give_up(struct handling *h, const struct consumer *who)
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__deferral_give_up(&h->deferral, who->name, &at);
+    err = postbag__deferral_give_up(&h->deferral, who, &at);
     if (err == POSTBAG_OK)
         return postbag__commit(&h->db);
     postbag__rollback(&h->db);
@@ -434,8 +434,7 @@ int postbag__handling_end_wait(struct handling *h, const struct consumer *who)
 {
     struct inbox_now at = postbag__handling_now(h);
     int is_overdue;
-    int err =
-        postbag__deferral_is_overdue(&h->deferral, who->name, &at, &is_overdue);
+    int err = postbag__deferral_is_overdue(&h->deferral, who, &at, &is_overdue);
 
     if (err != POSTBAG_OK || !is_overdue)
         return err;

@@ -42,9 +42,8 @@ struct handling {
 };
 
 /* The error stands in h->db.fault; close in any case. */
-POSTBAG_CHECK int postbag__handling_open(struct handling *h,
-    const char *db_path, struct shared *shared,
-    const struct order_rules *order);
+POSTBAG_CHECK int postbag__handling_open(
+    struct handling *h, const char *db_path, struct shared *shared);
 void postbag__handling_close(struct handling *h);
 
 /*

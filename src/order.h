@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Floor 0.  What the version of a key says against the one before it, and what
- * the options make of that.  Pure. */
+ * the rules make of that.  Pure. */
 #ifndef POSTBAG_SRC_ORDER_H
 #define POSTBAG_SRC_ORDER_H
 
@@ -10,7 +10,7 @@
 
 enum order_rule { ORDER_ACCEPT, ORDER_REFUSE, ORDER_DEFER };
 
-/* The options version_...; all zero accepts. */
+/* The options version_..., or a consumer's own; all zero accepts. */
 struct order_rules {
     enum order_rule gap; /* the only one that may be ORDER_DEFER */
     enum order_rule repeat;

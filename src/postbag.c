@@ -7,11 +7,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "abi.h"
 #include "config.h"
 #include "crew.h"
 #include "engine.h"
 #include "error.h"
 #include "mem.h"
+#include "postbag/versions.h"
 #include "writer.h"
 
 enum { ALL_REASONS = POSTBAG_WOKEN | POSTBAG_FILE_CHANGED };
@@ -73,6 +75,7 @@ int postbag_open(struct postbag **out, const struct postbag_config *config,
     err = postbag__engine_open(&p->engine, &p->config, &p->consumers, why);
     if (err != POSTBAG_OK)
         goto fail;
+    p->consumers.versions = p->engine.order;
     *out = p;
     return POSTBAG_OK;
 fail:
@@ -120,6 +123,44 @@ int postbag_on_slow(struct postbag *p, const char *consumer, const char *filter,
     return add_consumer(p, &one);
 }
 
+/* The consumer's own word, or the option's. */
+static const char *word(const char *own, const char *option)
+{
+    return own != NULL ? own : option;
+}
+
+int postbag_on_versions(struct postbag *p, const char *consumer,
+    const struct postbag_version_rules *rules)
+{
+    struct postbag_version_rules mine;
+    struct postbag_fault why;
+    struct order_rules read;
+    struct consumer *who;
+    int err;
+
+    if (p == NULL || consumer == NULL || rules == NULL)
+        return POSTBAG_EINVAL;
+    if (p->is_prepared)
+        return POSTBAG_ESTATE;
+    err = postbag__adopt(&mine, sizeof(mine), rules);
+    if (err != POSTBAG_OK)
+        return err;
+    who = postbag__consumers_find(&p->consumers, consumer);
+    if (who == NULL)
+        return POSTBAG_ENOTFOUND;
+    read = who->versions;
+    err =
+        postbag__order_rules_read(&read, word(mine.gap, p->config.version_gap),
+            word(mine.repeat, p->config.version_repeat),
+            word(mine.back, p->config.version_back), &why);
+    if (err == POSTBAG_OK)
+        who->versions = read;
+    else
+        postbag__log(&p->engine.log, POSTBAG_LOG_ERROR, err, "consumer %s: %s",
+            consumer, why.text);
+    return err;
+}
+
 static int open_crew(struct postbag *p, struct postbag_fault *why)
 {
     struct worker_config c = {
@@ -133,7 +174,6 @@ static int open_crew(struct postbag *p, struct postbag_fault *why)
         .max_attempts = p->config.max_attempts,
         .reply_topics = p->config.reply_topics,
         .reply_dead = p->config.reply_dead,
-        .order = &p->engine.order,
     };
 
     return postbag__crew_open(&p->crew, &c, why);
@@ -153,7 +193,6 @@ static int open_receiver(struct postbag *p, struct postbag_fault *why)
         .reply_topics = p->config.reply_topics,
         .identity = p->config.identity,
         .no_identity = p->config.no_identity,
-        .order = p->engine.order,
     };
 
     c.wakes = postbag__crew_wakes(p->crew, &c.wake_count);

@@ -90,7 +90,7 @@ static int start(struct receiver *r)
     if (err != POSTBAG_OK)
         return err;
     postbag__inbox_open(&r->inbox, &r->db);
-    err = postbag__deferral_open(&r->deferral, &r->db, &r->config.order);
+    err = postbag__deferral_open(&r->deferral, &r->db);
     if (err == POSTBAG_OK)
         err = postbag__identifier_open(&r->identifier, &r->db, port,
             r->config.identity, r->config.no_identity);
@@ -267,11 +267,11 @@ static int answer_again(struct receiver *r, const struct inbox_arrival *a)
     return POSTBAG_OK;
 }
 
-static int store_row(struct receiver *r, struct inbox_arrival *a,
-    const struct identity *identity, struct tally *t)
+static int store_row(struct receiver *r, const struct consumer *who,
+    struct inbox_arrival *a, const struct identity *identity, struct tally *t)
 {
     enum inbox_accepted what;
-    int err = postbag__deferral_check(&r->deferral, a);
+    int err = postbag__deferral_check(&r->deferral, who, a);
 
     if (err == POSTBAG_OK)
         err = postbag__inbox_accept(&r->inbox, a, &what);
@@ -281,7 +281,7 @@ static int store_row(struct receiver *r, struct inbox_arrival *a,
     case INBOX_NEW:
         if (a->dead == NULL) {
             t->accepted++;
-            return postbag__deferral_stored(&r->deferral, a);
+            return postbag__deferral_stored(&r->deferral, who, a);
         }
         t->dead++;
         break;
@@ -332,7 +332,7 @@ static int store_all(struct receiver *r, const struct postbag_frame *f,
         if (!postbag__filter_matches(c->list[i].filter, f->topic))
             continue;
         own.consumer = c->list[i].name;
-        err = store_row(r, &own, identity, t);
+        err = store_row(r, &c->list[i], &own, identity, t);
     }
     return err == POSTBAG_OK ? check_room(r, t) : err;
 }

@@ -15,7 +15,6 @@
 
 #include "consumers.h"
 #include "log.h"
-#include "order.h"
 #include "postbag/port.h"
 #include "postbag/transport.h"
 #include "shared.h"
@@ -36,7 +35,6 @@ struct receiver_config {
     const char *reply_topics; /* borrowed until close; NULL or "": none */
     const char *identity;     /* these two: borrowed until close */
     const char *no_identity;
-    struct order_rules order;
 };
 
 /* Rows, not frames: a frame for two consumers counts twice.  nacks and

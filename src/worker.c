@@ -58,7 +58,7 @@ static int start(struct worker *w, const struct worker_config *c)
     h->max_attempts = c->max_attempts;
     h->reply_topics = w->reply_topics;
     h->reply_dead = c->reply_dead != 0;
-    return postbag__handling_open(h, c->db_path, c->shared, c->order);
+    return postbag__handling_open(h, c->db_path, c->shared);
 }
 
 int postbag__worker_open(struct worker **out, const struct worker_config *c,

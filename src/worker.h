@@ -13,7 +13,6 @@
 
 #include "consumers.h"
 #include "log.h"
-#include "order.h"
 #include "postbag/port.h"
 #include "shared.h"
 
@@ -28,9 +27,8 @@ struct worker_config {
     uint32_t retry_base_ms;
     uint32_t retry_cap_ms;
     uint32_t max_attempts;
-    const char *reply_topics;        /* copied; NULL or "": no replies */
-    uint32_t reply_dead;             /* 1: also to commands that become dead */
-    const struct order_rules *order; /* copied */
+    const char *reply_topics; /* copied; NULL or "": no replies */
+    uint32_t reply_dead;      /* 1: also to commands that become dead */
 };
 
 POSTBAG_CHECK int postbag__worker_open(struct worker **out,

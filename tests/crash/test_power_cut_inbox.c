@@ -168,11 +168,11 @@ static struct inbox_world *new_world(void)
 
     temp_db_run(&w->t, "CREATE TABLE effect(n INTEGER PRIMARY KEY,"
                        " consumer TEXT NOT NULL, id TEXT NOT NULL)");
+    w->consumers.versions = (struct order_rules){
+        .gap = ORDER_DEFER, .defer_ms = 60000, .defer_rows = 10};
     for (size_t i = 0; i < COUNT(audiences); i++)
         world_add(w, audiences[i].name, audiences[i].filter, handle, NULL);
     w->again_topics = "re/#";
-    w->order = (struct order_rules){
-        .gap = ORDER_DEFER, .defer_ms = 60000, .defer_rows = 10};
     lay_down(w);
     return w;
 }

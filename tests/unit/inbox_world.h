@@ -30,7 +30,6 @@ struct inbox_world {
     uint32_t generation;      /* of the connection that delivers */
     uint32_t reply_dead;      /* the worker's option */
     const char *identity, *no_identity; /* the receiver's options */
-    struct order_rules order;
     struct receiver *receiver;
     struct worker *worker;
 };
@@ -106,7 +105,6 @@ static inline void world_open_receiver(
         .reply_topics = w->again_topics,
         .identity = w->identity,
         .no_identity = w->no_identity,
-        .order = w->order,
     };
     struct postbag_fault why = {0};
 
@@ -127,7 +125,6 @@ static inline void world_open_worker(
         .max_attempts = WORLD_MAX_ATTEMPTS,
         .reply_topics = reply_topics,
         .reply_dead = w->reply_dead,
-        .order = &w->order,
     };
     struct postbag_fault why = {0};
 

@@ -37,6 +37,8 @@ static void test_consumers_added_are_copied_in_order(void **state)
     assert_int_equal(add(&c, "lamp", "cmd/lamp"), POSTBAG_OK);
     memset(name, 'x', 5);
     assert_string_equal(c.list[0].name, "valve");
+    assert_ptr_equal(postbag__consumers_find(&c, "lamp"), &c.list[1]);
+    assert_null(postbag__consumers_find(&c, name));
     filters = postbag__consumers_filters(&c);
     assert_string_equal(filters[0], "cmd/valve/#");
     assert_string_equal(filters[1], "cmd/lamp");

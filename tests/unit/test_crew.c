@@ -83,7 +83,6 @@ static void open_all(struct inbox_world *w)
         .retry_base_ms = WORLD_RETRY_BASE_MS,
         .retry_cap_ms = 4 * WORLD_RETRY_BASE_MS,
         .max_attempts = WORLD_MAX_ATTEMPTS,
-        .order = &w->order,
     };
     struct postbag_fault why = {0};
 
@@ -256,8 +255,7 @@ static void test_crew_of_no_database_is_not_opened(void **state)
     const struct worker_config c = {.db_path = "/nowhere/at/all.db",
         .port = &w->port,
         .consumers = &w->consumers,
-        .shared = &w->shared,
-        .order = &w->order};
+        .shared = &w->shared};
 
     add(w, "a", "cmd/a", 1);
     assert_int_not_equal(postbag__crew_open(&crew, &c, &why), POSTBAG_OK);

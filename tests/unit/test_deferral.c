@@ -13,8 +13,7 @@ static struct inbox_world *begin(void **state)
 {
     struct inbox_world *w = *state;
 
-    w->order = defer;
-    world_restart(w);
+    set_rules(w, &defer);
     return w;
 }
 
@@ -172,9 +171,8 @@ static void test_deferral_that_became_a_repeat_is_refused_if_asked_for(
 {
     struct inbox_world *w = *state;
 
-    w->order = defer;
-    w->order.repeat = ORDER_REFUSE;
-    world_restart(w);
+    set_rules(w, &defer);
+    w->consumers.list[0].versions.repeat = ORDER_REFUSE;
     send_all(w, "1332");
     work(w);
     assert_int_equal(told_count, 3);

@@ -80,7 +80,7 @@ static void test_order_store_gap_is_refused_on_and_on(void **state)
     static const struct order_rules rules = {.gap = ORDER_REFUSE};
     struct inbox_world *w = *state;
 
-    reopen(w, &rules);
+    set_rules(w, &rules);
     send_all(w, "1342");
     work(w);
     assert_int_equal(refused(w, "version gap"), 2);
@@ -97,7 +97,7 @@ static void test_order_store_repeat_and_back_are_refused(void **state)
         .repeat = ORDER_REFUSE, .back = ORDER_REFUSE};
     struct inbox_world *w = *state;
 
-    reopen(w, &rules);
+    set_rules(w, &rules);
     send_all(w, "55346");
     work(w);
     assert_int_equal(refused(w, "version repeat"), 1);

@@ -248,9 +248,8 @@ static void test_pull_worker_ends_what_waits_for_a_version(void **state)
 {
     struct pullers *p = *state;
 
-    p->world->order = (struct order_rules){
+    p->world->consumers.list[0].versions = (struct order_rules){
         .gap = ORDER_DEFER, .defer_ms = 1000, .defer_rows = 10};
-    world_restart(p->world);
     deliver_version(p, "1", "1");
     deliver_version(p, "3", "3");
     serve(p, "1");

@@ -50,7 +50,6 @@ static struct receiver *open_receiver(struct inbox_world *w)
         .max_rows = 10 * IDS,
         .identity = w->identity,
         .no_identity = w->no_identity,
-        .order = w->order,
     };
     struct postbag_fault why = {0};
     struct receiver *r;
