@@ -10,7 +10,8 @@
 
 static int constraint_error(const char *text)
 {
-    if (strstr(text, "outbox is full") != NULL)
+    if (strstr(text, "outbox is full") != NULL ||
+        strstr(text, "inbox is full") != NULL)
         return POSTBAG_EFULL;
     if (strstr(text, " is larger than ") != NULL)
         return POSTBAG_ETOOBIG;

@@ -9,6 +9,7 @@
 
 #include "engine.h"
 #include "error.h"
+#include "inbox_limit.h"
 #include "limit_store.h"
 #include "room.h"
 
@@ -77,6 +78,21 @@ static int set_room(struct engine *e)
     return err;
 }
 
+static int set_inbox(struct engine *e)
+{
+    const struct postbag_config *c = e->config;
+    struct inbox_fill was;
+    struct inbox_fill now;
+    int err = postbag__inbox_limits_take(
+        &e->db, c->inbox_max_rows, c->inbox_max_bytes, &was, &now);
+
+    if (err != POSTBAG_OK)
+        return err;
+    tell_number(e, "inbox_max_rows", was.max_rows, now.max_rows);
+    tell_number(e, "inbox_max_bytes", was.max_bytes, now.max_bytes);
+    return POSTBAG_OK;
+}
+
 int postbag__engine_open_limits(struct engine *e)
 {
     const struct limit_options options = {.max_rows = e->config->max_rows,
@@ -91,5 +107,8 @@ int postbag__engine_open_limits(struct engine *e)
     tell_number(e, "max_rows", was.max_rows, now.max_rows);
     tell_number(e, "max_bytes", was.max_bytes, now.max_bytes);
     tell(e, "overflow", policy(&was), policy(&now));
+    err = set_inbox(e);
+    if (err != POSTBAG_OK)
+        return err;
     return e->config->min_free_bytes == 0 ? POSTBAG_OK : set_room(e);
 }

@@ -355,6 +355,7 @@ static int open_duties(struct engine *e)
         .keep_s = c->keep_s,
         .keep_rows = c->keep_rows,
         .inbox_keep_s = c->inbox_keep_s,
+        .inbox_done_max_rows = c->inbox_done_max_rows,
         .inbox_dead_max_rows = c->inbox_dead_max_rows,
     };
     struct detach_options detach = {

@@ -362,11 +362,28 @@ static int purge_if_due(struct housekeeper *h, int64_t now_us)
     return POSTBAG_OK;
 }
 
+/* Once: with as many commands a day it goes on for ever. */
+static void tell_forgotten(struct housekeeper *h)
+{
+    if (h->sweep.forgotten == 0 || h->has_told)
+        return;
+    h->has_told = 1;
+    postbag__log(h->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+        "there are %lld done commands more than inbox_done_max_rows (%lu): the"
+        " oldest are forgotten, the youngest of them %lld s after it was done"
+        " instead of inbox_keep_s (%lu); should one come again, it is new",
+        (long long)(h->sweep.excess + h->sweep.forgotten),
+        (unsigned long)h->options.inbox_done_max_rows,
+        (long long)(h->sweep.youngest_ms / 1000),
+        (unsigned long)h->options.inbox_keep_s);
+}
+
 static int sweep_inbox(struct housekeeper *h, int64_t now_us)
 {
     const struct postbag_port *port = h->shared->port;
     struct inbox_purge p = {.now = postbag__moment_now(port, h->boot),
         .keep_ms = (int64_t)h->options.inbox_keep_s * 1000,
+        .done_max_rows = h->options.inbox_done_max_rows,
         .dead_max_rows = h->options.inbox_dead_max_rows,
         .rows = INBOX_ROWS};
     int64_t deleted = 0;
@@ -389,6 +406,7 @@ static int sweep_inbox(struct housekeeper *h, int64_t now_us)
             "%lld dead commands were given up: there are more than"
             " inbox_dead_max_rows",
             (long long)dropped);
+    tell_forgotten(h);
     return err;
 }
 

@@ -21,7 +21,7 @@
 
 struct housekeeper_options {
     uint32_t checkpoint_frames, keep_s, keep_rows, inbox_keep_s;
-    uint32_t inbox_dead_max_rows;
+    uint32_t inbox_done_max_rows, inbox_dead_max_rows;
 };
 
 struct housekeeper {
@@ -51,6 +51,7 @@ struct housekeeper {
     struct room room;
     struct purge purge;
     struct inbox_sweep sweep;
+    int has_told; /* that done commands are too many */
 };
 
 POSTBAG_CHECK int postbag__housekeeper_open(struct housekeeper *h,

@@ -2,6 +2,7 @@
 /*
  * A sweep over the inbox by arrival, some rows at a time, so that one call
  * costs the same whether the inbox holds a hundred rows or a hundred thousand.
+ * It begins with the oldest, so what is too many is deleted as it goes along.
  * On the housekeeper's thread and connection.
  */
 #include "inbox_purge.h"
@@ -69,17 +70,32 @@ static int find_range(struct db *db, int64_t rows, struct range *r)
     return get(&s, &r->to);
 }
 
+/* A sweep begins: how many are too many? */
+static int find_excess(
+    struct db *db, struct inbox_sweep *sweep, int64_t done_max_rows)
+{
+    struct stmt s;
+    int err = postbag__prepare(
+        db, &s, "SELECT max(done_rows - ?1, 0) FROM main.inbox_sum");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(&s, 1, done_max_rows);
+    return get(&s, &sweep->excess);
+}
+
 static int count_work(struct db *db, const struct range *r,
-    const struct inbox_purge *p, int64_t *out)
+    const struct inbox_purge *p, int64_t excess, int64_t *out)
 {
     struct stmt s;
     int err = postbag__prepare(db, &s,
-        "SELECT EXISTS (SELECT 1 FROM " LOOKED_AT " AND (" UNDATED " OR " AGE
-        " > ?6))");
+        "SELECT EXISTS (SELECT 1 FROM " LOOKED_AT " AND (?8 > 0 OR " UNDATED
+        " OR " AGE " > ?6))");
 
     if (err != POSTBAG_OK)
         return err;
     bind(&s, r, p);
+    postbag__bind_i64(&s, 8, excess);
     return get(&s, out);
 }
 
@@ -97,10 +113,51 @@ static int run(struct db *db, const char *sql, const struct range *r,
     return err;
 }
 
+static int note_forgotten(struct db *db, int64_t count)
+{
+    struct stmt s;
+    int err = postbag__prepare(
+        db, &s, "UPDATE main.inbox_sum SET forgotten = forgotten + ?1");
+
+    if (err != POSTBAG_OK)
+        return err;
+    postbag__bind_i64(&s, 1, count);
+    err = postbag__run(&s);
+    postbag__finalize(&s);
+    return err;
+}
+
+/* The oldest, before their time. */
+static int forget(struct db *db, const struct range *r,
+    const struct inbox_purge *p, struct inbox_sweep *sweep)
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "DELETE FROM main.inbox WHERE arrival IN (SELECT arrival "
+        "FROM " LOOKED_AT " ORDER BY arrival LIMIT ?6) RETURNING " AGE);
+
+    if (err != POSTBAG_OK)
+        return err;
+    bind(&s, r, p);
+    postbag__bind_i64(&s, 6, sweep->excess);
+    while ((err = postbag__row(&s)) == 1) {
+        int64_t age_ms = postbag__col_i64(&s, 0);
+
+        if (sweep->forgotten++ == 0 || age_ms < sweep->youngest_ms)
+            sweep->youngest_ms = age_ms;
+    }
+    sweep->excess -= sweep->forgotten;
+    postbag__finalize(&s);
+    return err == POSTBAG_OK && sweep->forgotten > 0
+               ? note_forgotten(db, sweep->forgotten)
+               : err;
+}
+
 /* NORMAL: a delete that a power cut undoes is done again, and until then the
  * row only remembers for longer than it must. */
 static int purge_range(struct db *db, const struct range *r,
-    const struct inbox_purge *p, int64_t *deleted_out)
+    const struct inbox_purge *p, struct inbox_sweep *sweep,
+    int64_t *deleted_out)
 {
     int err = postbag__begin(db, DB_NORMAL);
 
@@ -115,6 +172,10 @@ static int purge_range(struct db *db, const struct range *r,
     if (err == POSTBAG_OK)
         err = run(db, "DELETE FROM " LOOKED_AT " AND " AGE " > ?6", r, p);
     *deleted_out = postbag__changes(db);
+    sweep->excess -= *deleted_out;
+    if (err == POSTBAG_OK && sweep->excess > 0)
+        err = forget(db, r, p, sweep);
+    *deleted_out += sweep->forgotten;
     if (err == POSTBAG_OK)
         err = postbag__commit(db);
     else
@@ -127,19 +188,24 @@ static int purge_range(struct db *db, const struct range *r,
 int postbag__inbox_purge(struct db *db, struct inbox_sweep *sweep,
     const struct inbox_purge *p, int64_t *deleted_out, int *more_out)
 {
+    struct inbox_sweep next = {.excess = sweep->excess};
     struct range r = {.from = sweep->from};
     int64_t work = 0;
     int err = find_range(db, p->rows, &r);
 
     *deleted_out = 0;
     *more_out = 0;
+    sweep->forgotten = 0;
+    if (err == POSTBAG_OK && r.from == 0)
+        err = find_excess(db, &next, p->done_max_rows);
     if (err == POSTBAG_OK && r.to > r.from)
-        err = count_work(db, &r, p, &work);
+        err = count_work(db, &r, p, next.excess, &work);
     if (err == POSTBAG_OK && work)
-        err = purge_range(db, &r, p, deleted_out);
+        err = purge_range(db, &r, p, &next, deleted_out);
     if (err != POSTBAG_OK)
         return err;
     *more_out = r.to > r.from;
-    sweep->from = *more_out ? r.to : 0;
+    next.from = *more_out ? r.to : 0;
+    *sweep = next;
     return POSTBAG_OK;
 }

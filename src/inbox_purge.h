@@ -14,11 +14,16 @@ enum { INBOX_KEEP_NEWEST = 1000 };
 /* Zero it once; the sweep goes on where the last call stopped. */
 struct inbox_sweep {
     int64_t from;
+    int64_t excess; /* so many of the oldest are too many, and go on this way */
+    /* Of the last call: */
+    int64_t forgotten;   /* of those that were too many */
+    int64_t youngest_ms; /* how long ago the youngest of them was done */
 };
 
 struct inbox_purge {
     struct moment now;
     int64_t keep_ms;
+    int64_t done_max_rows;
     int64_t dead_max_rows;
     int64_t rows; /* look at so many at most */
 };
@@ -30,6 +35,9 @@ struct inbox_purge {
  * before the clock was set gets a date when it is, of now if it is of an
  * earlier boot, and so ages from there.  Without work no write transaction is
  * begun.
+ *
+ * Of more done rows than done_max_rows, as counted when the sweep began, the
+ * oldest arrivals are deleted whatever their age, and counted in inbox_sum.
  *
  * In a NORMAL transaction of its own: a delete that a power cut undoes is
  * done again, and until then the row only remembers longer than it must.

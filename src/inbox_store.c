@@ -41,7 +41,6 @@ static const char *const sql[INBOX_STATEMENTS] = {
         " ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
         " ON CONFLICT(consumer, source, id) DO UPDATE SET seen = seen + 1"
         " WHERE content_hash IS excluded.content_hash RETURNING seen",
-    [INBOX_COUNT] = "SELECT count(*) FROM (SELECT 1 FROM main.inbox LIMIT ?1)",
     [INBOX_NEXT] =
         "SELECT " COLUMNS
         " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
@@ -152,22 +151,6 @@ int postbag__inbox_accept(struct inbox_store *s, const struct inbox_arrival *a,
     }
     *out = seen == 0 ? INBOX_CONFLICT : seen == 1 ? INBOX_NEW : INBOX_DUPLICATE;
     return err;
-}
-
-int postbag__inbox_count(struct inbox_store *s, int64_t most, int64_t *out)
-{
-    struct stmt *count;
-    int err = use(s, INBOX_COUNT, &count);
-
-    if (err != POSTBAG_OK)
-        return err;
-    postbag__bind_i64(count, 1, most);
-    err = postbag__row(count);
-    if (err != 1)
-        return err;
-    *out = postbag__col_i64(count, 0);
-    postbag__reset(count);
-    return POSTBAG_OK;
 }
 
 /* ---- work -------------------------------------------------------------- */

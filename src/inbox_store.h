@@ -31,7 +31,6 @@
 
 enum inbox_statement {
     INBOX_INSERT,
-    INBOX_COUNT,
     INBOX_NEXT,
     INBOX_AGAIN,
     INBOX_EARLIEST,
@@ -105,9 +104,6 @@ void postbag__inbox_bind_name(struct stmt *s, const struct inbox_arrival *a);
  */
 POSTBAG_CHECK int postbag__inbox_accept(struct inbox_store *s,
     const struct inbox_arrival *a, enum inbox_accepted *out);
-/* How many rows there are, counted up to most. */
-POSTBAG_CHECK int postbag__inbox_count(
-    struct inbox_store *s, int64_t most, int64_t *out);
 
 /*
  * The oldest row of a consumer that may be handled now: due, its retry time

@@ -188,7 +188,6 @@ static int open_receiver(struct postbag *p, struct postbag_fault *why)
         .consumers = &p->consumers,
         .shared = &p->engine.shared,
         .accept_ms = p->config.inbox_accept_ms,
-        .max_rows = p->config.inbox_max_rows,
         .max_payload = p->engine.max_payload,
         .reply_topics = p->config.reply_topics,
         .identity = p->config.identity,

@@ -17,6 +17,7 @@
 #include "deferral.h"
 #include "error.h"
 #include "identity.h"
+#include "inbox_limit.h"
 #include "inbox_store.h"
 #include "jsonobject.h"
 #include "mem.h"
@@ -43,7 +44,7 @@ struct receiver {
     struct postbag_writer *writer; /* of replies; NULL: none are allowed */
     struct deferral deferral;
     uint8_t boot[16];
-    int64_t room; /* so many rows surely fit; 0: count before the next */
+    struct stmt fill;
     int has_refused;
     uint32_t refused_generation;
     atomic_uint accepted;
@@ -90,7 +91,9 @@ static int start(struct receiver *r)
     if (err != POSTBAG_OK)
         return err;
     postbag__inbox_open(&r->inbox, &r->db);
-    err = postbag__deferral_open(&r->deferral, &r->db);
+    err = postbag__inbox_fill_prepare(&r->db, &r->fill);
+    if (err == POSTBAG_OK)
+        err = postbag__deferral_open(&r->deferral, &r->db);
     if (err == POSTBAG_OK)
         err = postbag__identifier_open(&r->identifier, &r->db, port,
             r->config.identity, r->config.no_identity);
@@ -125,6 +128,7 @@ void postbag__receiver_close(struct receiver *r)
     postbag_writer_close(r->writer);
     postbag__identifier_close(&r->identifier);
     postbag__deferral_close(&r->deferral);
+    postbag__finalize(&r->fill);
     postbag__inbox_close(&r->inbox);
     postbag__db_close(&r->db);
     postbag__free(r);
@@ -294,29 +298,24 @@ static int store_row(struct receiver *r, const struct consumer *who,
     return POSTBAG_OK;
 }
 
-/* How many rows fit is counted only when it might matter: the purge of
- * another thread makes room, nobody but us takes it. */
-static int check_room(struct receiver *r, const struct tally *t)
+/* A frame gets in whole while there is room, be it larger than the limit: it
+ * would else be delivered for ever. */
+static int check_room(
+    struct receiver *r, const struct inbox_fill *before, const struct tally *t)
 {
-    int64_t added = (int64_t)t->accepted + t->conflicts + t->dead;
-    int64_t most = (int64_t)r->config.max_rows;
-    int64_t count = 0;
-    int err;
-
-    if (added == 0)
+    if (t->accepted == 0)
         return POSTBAG_OK;
-    if (r->room >= added) {
-        r->room -= added;
-        return POSTBAG_OK;
-    }
-    err = postbag__inbox_count(&r->inbox, most + 1, &count);
-    if (err != POSTBAG_OK)
-        return err;
-    r->room = count <= most ? most - count : 0;
-    if (count <= most)
-        return POSTBAG_OK;
-    return postbag__fail(&r->db.fault, POSTBAG_EFULL,
-        "the inbox holds inbox_max_rows (%lld) commands", (long long)most);
+    if (before->max_rows > 0 && before->rows >= before->max_rows)
+        return postbag__fail(&r->db.fault, POSTBAG_EFULL,
+            "inbox is full: %lld commands and claims are not done, which is"
+            " inbox_max_rows",
+            (long long)before->rows);
+    if (before->max_bytes > 0 && before->bytes >= before->max_bytes)
+        return postbag__fail(&r->db.fault, POSTBAG_EFULL,
+            "inbox is full: %lld bytes of commands are not done, which is"
+            " inbox_max_bytes",
+            (long long)before->bytes);
+    return POSTBAG_OK;
 }
 
 static int store_all(struct receiver *r, const struct postbag_frame *f,
@@ -324,7 +323,8 @@ static int store_all(struct receiver *r, const struct postbag_frame *f,
     struct tally *t)
 {
     const struct consumers *c = r->config.consumers;
-    int err = POSTBAG_OK;
+    struct inbox_fill before;
+    int err = postbag__inbox_fill_read(&r->fill, &before);
 
     for (size_t i = 0; i < c->count && err == POSTBAG_OK; i++) {
         struct inbox_arrival own = *a;
@@ -334,7 +334,7 @@ static int store_all(struct receiver *r, const struct postbag_frame *f,
         own.consumer = c->list[i].name;
         err = store_row(r, &c->list[i], &own, identity, t);
     }
-    return err == POSTBAG_OK ? check_room(r, t) : err;
+    return err == POSTBAG_OK ? check_room(r, &before, t) : err;
 }
 
 /* The wait for our own threads and the one for other processes share
@@ -430,7 +430,6 @@ static int refuse(struct receiver *r, uint32_t generation, int err)
 {
     r->has_refused = 1;
     r->refused_generation = generation;
-    r->room = 0;
     atomic_fetch_add(&r->nacks, 1);
     postbag__log_fault(&r->config.log, POSTBAG_LOG_WARNING,
         "a command could not be stored and is not acknowledged", &r->db.fault);

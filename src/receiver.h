@@ -28,7 +28,6 @@ struct receiver_config {
     const struct consumers *consumers; /* borrowed until close */
     struct shared *shared;             /* with the gate; borrowed; NULL: none */
     uint32_t accept_ms;
-    uint32_t max_rows;
     uint32_t max_payload; /* larger ones are kept as a dead stub; 0: any */
     struct postbag_wake *const *wakes; /* the workers'; borrowed until close */
     size_t wake_count;

@@ -264,7 +264,7 @@ static int check_names_free(struct db *db)
         " 'outbox_dest', 'outbox_cursor', 'outbox_held', 'outbox_acks',"
         " 'outbox_late', 'outbox_lost', 'outbox_seen', 'outbox_sum',"
         " 'outbox_status', 'inbox',"
-        " 'inbox_key')",
+        " 'inbox_key', 'inbox_sum')",
         &n);
 
     if (err == POSTBAG_OK && n > 0)

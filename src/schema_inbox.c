@@ -2,6 +2,27 @@
 /* Floor 2.  The tables of the inbox, version 1. */
 #include "schema.h"
 
+/* Open is what is due, deferred or claimed.  Two names: SQLite builds a table
+ * for a longer list, at each call. */
+#define IS_OPEN(row) "(" row ".state NOT IN ('done', 'dead'))"
+#define OPEN_BYTES(row) \
+    "iif(" IS_OPEN(row) ", ifnull(length(CAST(" row ".payload AS BLOB)), 0)" \
+                        " + ifnull(length(CAST(" row \
+                        ".headers AS BLOB)), 0), 0)"
+#define IS_DONE(row) "(" row ".state = 'done')"
+#define COUNT(sign, row) \
+    " UPDATE inbox_sum SET" \
+    "  open_rows = open_rows " sign \
+    IS_OPEN(row) ", open_bytes = open_bytes " sign \
+    OPEN_BYTES(row) ", done_rows = done_rows " sign \
+    IS_DONE(row) ";"
+/* Commands are held to the limits by who stores them, a frame at a time
+ * (receiver.c); claims here, whoever writes them. */
+#define REFUSE_CLAIM \
+    " SELECT RAISE(ABORT, 'postbag: inbox is full: as many commands and" \
+    " claims as inbox_max_rows allows are not done') FROM inbox_sum" \
+    "  WHERE NEW.state = 'claimed' AND max_rows > 0 AND open_rows > max_rows;"
+
 static const char *const inbox_tables[] = {
     "CREATE TABLE inbox("
     " arrival INTEGER PRIMARY KEY,"
@@ -34,6 +55,24 @@ static const char *const inbox_tables[] = {
     " WHEN old.key IS NOT NULL BEGIN"
     " DELETE FROM inbox_key WHERE consumer = old.consumer"
     "  AND key = old.key AND arrival = old.arrival; END",
+
+    /* what would take a walk to count; and the limits, one look for both */
+    "CREATE TABLE inbox_sum("
+    " only INTEGER PRIMARY KEY CHECK (only = 1),"
+    " open_rows INTEGER NOT NULL DEFAULT 0,"
+    " open_bytes INTEGER NOT NULL DEFAULT 0,"
+    " done_rows INTEGER NOT NULL DEFAULT 0,"
+    " forgotten INTEGER NOT NULL DEFAULT 0,"
+    " max_rows INTEGER NOT NULL DEFAULT 100000,"
+    " max_bytes INTEGER NOT NULL DEFAULT 67108864) STRICT",
+    "INSERT INTO inbox_sum(only) VALUES (1)",
+    "CREATE TRIGGER inbox_count_new AFTER INSERT ON inbox"
+    " WHEN NEW.state <> 'dead' BEGIN" COUNT("+", "NEW") REFUSE_CLAIM " END",
+    "CREATE TRIGGER inbox_count_change"
+    " AFTER UPDATE OF state, payload, headers ON inbox"
+    " BEGIN" COUNT("-", "OLD") COUNT("+", "NEW") " END",
+    "CREATE TRIGGER inbox_count_gone AFTER DELETE ON inbox"
+    " WHEN OLD.state <> 'dead' BEGIN" COUNT("-", "OLD") " END",
 };
 
 int postbag__schema_create_inbox(struct db *db)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "inbox_limit.h"
 #include "limit_store.h"
 #include "row.h"
 #include "schema.h"
@@ -360,6 +361,23 @@ static int read_inbox(struct db *db, struct postbag_database *out)
     return err == POSTBAG_OK ? read_row(&s, to, 6) : err;
 }
 
+static int read_inbox_fill(struct db *db, struct postbag_database *out)
+{
+    struct inbox_fill fill = {0};
+    struct stmt s;
+    int err = postbag__inbox_fill_prepare(db, &s);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__inbox_fill_read(&s, &fill);
+    postbag__finalize(&s);
+    out->inbox_bytes = fill.bytes;
+    out->inbox_max_rows = fill.max_rows;
+    out->inbox_max_bytes = fill.max_bytes;
+    out->inbox_forgotten = fill.forgotten;
+    return err;
+}
+
 static int read_meta(struct db *db, const char *key, int64_t *out)
 {
     int64_t *const to[] = {out};
@@ -431,6 +449,8 @@ int postbag__database_read(struct db *db, struct postbag_database *out)
         err = postbag__wal_bytes(db, &out->wal_bytes);
     if (err == POSTBAG_OK)
         err = read_inbox(db, out);
+    if (err == POSTBAG_OK)
+        err = read_inbox_fill(db, out);
     if (err == POSTBAG_OK)
         err = read_waiting(db, out);
     if (err == POSTBAG_OK)

@@ -204,6 +204,18 @@ static const struct verify_rule rules[] = {
         " WHERE state = 'done' AND processed_ms IS NULL"
         "  OR state IN ('due', 'deferred', 'claimed')"
         "   AND processed_ms IS NOT NULL"},
+    {"inbox",
+        "SELECT NULL, printf('%lld open commands of %lld bytes and %lld done"
+        " ones are counted; there are %lld of %lld and %lld', open_rows,"
+        " open_bytes, done_rows, o, b, d) FROM inbox_sum, (SELECT"
+        "  count(*) FILTER (WHERE state NOT IN ('done', 'dead')) AS o,"
+        "  ifnull(sum(ifnull(length(CAST(payload AS BLOB)), 0)"
+        "   + ifnull(length(CAST(headers AS BLOB)), 0))"
+        "   FILTER (WHERE state NOT IN ('done', 'dead')), 0) AS b,"
+        "  count(*) FILTER (WHERE state = 'done') AS d FROM inbox)"
+        " WHERE (open_rows, open_bytes, done_rows) <> (o, b, d)"},
+    {"inbox", "SELECT NULL, 'nothing counts the commands'"
+              " WHERE NOT EXISTS (SELECT 1 FROM inbox_sum)"},
     {"meta", "SELECT NULL, printf('there is no %s', column1)"
              " FROM (VALUES ('stream'), ('machine'), ('file'),"
              "  ('max_payload'), ('max_rows'), ('max_bytes'), ('overflow'),"

@@ -148,6 +148,12 @@ static const struct never inbox[] = {
     {"mono_ms", "mono_ms < 0"},
 };
 
+static const struct never inbox_sum[] = {
+    {"forgotten", "forgotten < 0"},
+    {"max_rows", "max_rows < 0"},
+    {"max_bytes", "max_bytes < 0"},
+};
+
 /* ---- the tables ---- */
 
 struct table {
@@ -178,6 +184,7 @@ static const struct table tables[] = {
     {"meta", "NULL", "''", META, LIST(meta)},
     {"inbox", "NULL", "'command ' || arrival || ': '", "inbox", LIST(inbox)},
     {"inbox", "NULL", "'command ' || arrival || ': '", "inbox", LIST(headers)},
+    {"inbox", "NULL", "'total: '", "inbox_sum", LIST(inbox_sum)},
 };
 
 /* Large enough for every table; what is cut does not run. */

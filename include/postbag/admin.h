@@ -154,6 +154,13 @@ struct postbag_database {
     int64_t bytes_fill;
     int64_t room_bytes;
     int64_t min_free_bytes;
+    /* The limits of what is due, deferred or claimed; 0: none.  What of the
+       bytes of payloads and headers is used; and how many done commands were
+       forgotten before inbox_keep_s was over, by inbox_done_max_rows. */
+    int64_t inbox_bytes;
+    int64_t inbox_max_rows;
+    int64_t inbox_max_bytes;
+    int64_t inbox_forgotten;
 };
 
 /**

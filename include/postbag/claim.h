@@ -87,15 +87,21 @@ struct postbag_claim {
  * Commit after DONE and IN_PROGRESS, too: they count the repetition, and with
  * `synchronous` at FULL that COMMIT puts on disk what you answer with, should
  * the first one not have.  Below FULL a power cut may take effect, mark and
- * result back together, also after they were answered.  How many rows there
- * are is yours to bound: who sends requests makes them, and they count against
- * option inbox_max_rows, beyond which no command is accepted.  Done ones are
- * deleted by a relay that runs, option inbox_keep_s after they were finished.
+ * result back together, also after they were answered.
+ *
+ * What is claimed and not finished counts against inbox_max_rows, which the
+ * database keeps (100000 until an engine is opened with that option), together
+ * with commands that are not done: at the limit a new claim is refused, and a
+ * repetition is not.  Done ones are deleted by a relay that runs, option
+ * inbox_keep_s after they were finished, or before, the oldest first, where
+ * there are more than inbox_done_max_rows; one that comes again after that is
+ * NEW.
  * @param r    copied
  * @param out  its struct_size set; filled on success
  * @return POSTBAG_OK; ENOTXN, EINVAL (the fault names the field), EVERSION,
- *         EBUSY, EIO, ENOSPC, ENOMEM, ECORRUPT: nothing was claimed.  After
- *         EIO, ENOSPC and ENOMEM SQLite may have rolled your transaction back.
+ *         EFULL (at the limit; your transaction stays open), EBUSY, EIO,
+ *         ENOSPC, ENOMEM, ECORRUPT: nothing was claimed.  After EIO, ENOSPC
+ *         and ENOMEM SQLite may have rolled your transaction back.
  * Thread: the connection's.  Blocks: on SQLite only; a plain BEGIN takes the
  * write lock here, by the connection's busy timeout.
  */

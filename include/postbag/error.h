@@ -29,7 +29,7 @@ extern "C" {
     X(ETOOBIG, -106, "larger than the limit") \
     X(EBUSY, -201, "held by another writer") \
     X(EAGAIN, -202, "not now, try again") \
-    X(EFULL, -203, "a limit of the outbox is reached") \
+    X(EFULL, -203, "a limit of the outbox or inbox is reached") \
     X(EFENCED, -204, "another relay owns this destination") \
     X(EIO, -301, "storage failed") \
     X(ENOSPC, -302, "storage is full") \

@@ -136,8 +136,18 @@
     X(U32, inbox_keep_s, 604800, 60, 315360000, "s", \
         "how long a done command is remembered; longer than the broker can " \
         "redeliver") \
-    X(U32, inbox_max_rows, 100000, 10, 100000000, "rows", \
-        "most commands kept; beyond it new ones are not acknowledged") \
+    X(U32, inbox_done_max_rows, 100000, 1000, 100000000, "rows", \
+        "about so many done commands are remembered, some 300 bytes each and " \
+        "their results; " \
+        "beyond it the oldest are forgotten before inbox_keep_s") \
+    X(U32, inbox_max_rows, 0, 0, 4000000000, "rows", \
+        "while so many commands and claims are not done, new commands are " \
+        "not acknowledged and claims refused; kept in the database; 0: what " \
+        "the database has, 100000 in a new one; 4000000000: no limit") \
+    X(U32, inbox_max_bytes, 0, 0, 4000000000, "bytes", \
+        "or, for commands, so many bytes of payloads and headers; the last " \
+        "one may pass it; 0: what the database has, 67108864 in a new one; " \
+        "4000000000: no limit") \
     X(U32, inbox_dead_max_rows, 10000, 1, 100000000, "rows", \
         "most dead commands kept; beyond it the oldest are given up: of them " \
         "only what tells a duplicate is kept, as of done ones") \

@@ -34,6 +34,10 @@ void report_database_json(struct report *r)
     json_number(j, "dead", d->inbox_dead);
     json_number(j, "expired", d->inbox_expired);
     json_number(j, "claimed", d->inbox_claimed);
+    json_number(j, "max_rows", d->inbox_max_rows);
+    json_number(j, "bytes", d->inbox_bytes);
+    json_number(j, "max_bytes", d->inbox_max_bytes);
+    json_number(j, "forgotten", d->inbox_forgotten);
     json_close(j, '}');
 }
 

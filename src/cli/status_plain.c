@@ -55,6 +55,17 @@ static void limits_plain(const struct postbag_database *d)
         d->waiting_bytes, d->max_bytes, d->bytes_fill, unit, d->bytes_dest);
 }
 
+/* Done commands, whose repetition would be handled again. */
+static void forgotten_plain(const struct postbag_database *d)
+{
+    if (d->inbox_forgotten == 0)
+        return;
+    name("");
+    (void)printf("%lld done ones forgotten before inbox_keep_s was over"
+                 " (inbox_done_max_rows)\n",
+        (long long)d->inbox_forgotten);
+}
+
 void report_database_plain(const struct report *r)
 {
     const struct postbag_database *d = &r->database;
@@ -75,6 +86,7 @@ void report_database_plain(const struct report *r)
         (long long)d->inbox_due, (long long)d->inbox_deferred,
         (long long)d->inbox_done, (long long)d->inbox_dead,
         (long long)d->inbox_expired, (long long)d->inbox_claimed);
+    forgotten_plain(d);
     limits_plain(d);
 }
 

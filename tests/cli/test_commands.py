@@ -300,8 +300,13 @@ class Status(CliTest):
         report = self.json("status", self.db)
         self.assertEqual(report["inbox"],
                          {"due": 1, "deferred": 0, "done": 0, "dead": 2,
-                          "expired": 1, "claimed": 0})
-        self.assertIn("2 dead (1 expired)", self.ok("status", self.db))
+                          "expired": 1, "claimed": 0, "max_rows": 100000,
+                          "bytes": 0, "max_bytes": 67108864, "forgotten": 0})
+        plain = self.ok("status", self.db)
+        self.assertIn("2 dead (1 expired)", plain)
+        self.assertNotIn("forgotten", plain)
+        self.sql("UPDATE inbox_sum SET forgotten = 12")
+        self.assertIn("12 done ones forgotten", self.ok("status", self.db))
         database = report["database"]
         self.assertEqual(database["path"], self.db)
         self.assertEqual(database["page_bytes"], 4096)

@@ -158,7 +158,7 @@ static void lay_down(struct inbox_world *w)
 static void take_up(struct inbox_world *w)
 {
     assert_ok(postbag__db_open(&w->t.db, w->t.path, DB_WRITE, DB_NORMAL, 1000));
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     world_open_worker(w, "re/#");
 }
 
@@ -309,7 +309,7 @@ static int is_repeated_well(struct inbox_world *w)
 {
     size_t so_far = promised;
 
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     world_open_worker(w, "re/#");
     for (int i = 0; i < COMMANDS; i++)
         deliver(w, i);

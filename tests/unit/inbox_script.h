@@ -76,7 +76,7 @@ static inline int set_up(void **state)
                        "INSERT INTO app VALUES (0)");
     world_add(w, "a", "cmd/a", handle, &script);
     world_add(w, "b", "cmd/b", handle, &other);
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     world_open_worker(w, "");
     *state = w;
     return 0;

@@ -31,7 +31,7 @@ static inline int set_up(void **state)
 
     told_count = 0;
     world_add(w, "a", "cmd/#", note, NULL);
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     world_open_worker(w, "");
     *state = w;
     return 0;

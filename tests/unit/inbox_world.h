@@ -92,7 +92,7 @@ static inline void world_add(struct inbox_world *w, const char *name,
 }
 
 static inline void world_open_receiver(
-    struct inbox_world *w, uint32_t accept_ms, uint32_t max_rows)
+    struct inbox_world *w, uint32_t accept_ms)
 {
     const struct receiver_config c = {
         .db_path = w->t.path,
@@ -100,7 +100,6 @@ static inline void world_open_receiver(
         .consumers = &w->consumers,
         .shared = &w->shared,
         .accept_ms = accept_ms,
-        .max_rows = max_rows,
         .max_payload = 1000,
         .reply_topics = w->again_topics,
         .identity = w->identity,
@@ -139,7 +138,7 @@ static inline void world_restart(struct inbox_world *w)
     w->receiver = NULL;
     postbag__worker_close(w->worker);
     w->worker = NULL;
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     world_open_worker(w, "re/#");
 }
 

@@ -58,7 +58,7 @@ static inline int set_up(void **state)
     world_add(p->world, "p", "cmd/a", NULL, NULL);
     world_add(p->world, "b", "cmd/b", handle, p);
     p->world->again_topics = "re/#";
-    world_open_receiver(p->world, 100, 1000);
+    world_open_receiver(p->world, 100);
     world_open_worker(p->world, "");
     connect_one(p, 0);
     connect_one(p, 1);

@@ -88,7 +88,7 @@ static void open_all(struct inbox_world *w)
 
     if (postbag__crew_open(&crew, &c, &why) != POSTBAG_OK)
         fail_msg("%s", why.text);
-    world_open_receiver(w, 1000, 1000);
+    world_open_receiver(w, 1000);
 }
 
 /* Threads sleep by the real clock. */

@@ -18,6 +18,8 @@ static void open_once(struct bench *b)
         b->r.options.max_bytes = o.max_bytes;
         b->r.options.min_free_bytes = o.min_free_bytes;
         b->r.options.overflow = o.overflow;
+        b->r.options.inbox_max_rows = o.inbox_max_rows;
+        b->r.options.inbox_max_bytes = o.inbox_max_bytes;
     }
     b->r.log[0] = '\0';
     relay_open(&b->r);
@@ -101,12 +103,36 @@ static void test_engine_limits_tell_what_changes(void **state)
     assert_null(strstr(b->r.log, "overflow"));
 }
 
+static void test_engine_limits_of_the_inbox_stay_till_others_are_given(
+    void **state)
+{
+    static const char sql[] =
+        "SELECT max_rows || ' ' || max_bytes FROM inbox_sum";
+    struct bench *b = *state;
+
+    open_once(b);
+    assert_string_equal(sql_text(b->w.t.app, sql), "100000 67108864");
+    b->r.options.inbox_max_rows = 7;
+    b->r.options.inbox_max_bytes = POSTBAG__NO_LIMIT;
+    open_once(b);
+    assert_string_equal(sql_text(b->w.t.app, sql), "7 0");
+    assert_has(b->r.log, "inbox_max_rows of the database was 100000, and is 7");
+    assert_has(b->r.log, "inbox_max_bytes of the database was 67108864, and is"
+                         " no limit");
+    b->r.options.inbox_max_rows = 0;
+    b->r.options.inbox_max_bytes = 0;
+    open_once(b);
+    assert_string_equal(sql_text(b->w.t.app, sql), "7 0");
+    assert_null(strstr(b->r.log, "of the database"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH(test_engine_limits_of_the_options_hold),
         BENCH(test_engine_limits_not_given_stay),
         BENCH(test_engine_limits_tell_what_changes),
+        BENCH(test_engine_limits_of_the_inbox_stay_till_others_are_given),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void open_world(
     struct inbox_world *w, postbag_handler handler, void *ctx)
 {
     world_add(w, "valve", "cmd/a", handler, ctx);
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     world_open_worker(w, "re/#");
 }
 

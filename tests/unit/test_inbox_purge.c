@@ -9,6 +9,7 @@
 
 struct world {
     struct temp_db t;
+    int64_t done_max_rows;
     struct inbox_sweep sweep;
 };
 
@@ -17,6 +18,7 @@ static int set_up(void **state)
     struct world *w = calloc(1, sizeof(*w));
 
     temp_db_open(&w->t);
+    w->done_max_rows = INT64_MAX;
     *state = w;
     return 0;
 }
@@ -46,7 +48,10 @@ static void put(struct world *w, int n, const char *rows_state, int64_t at)
 /* Sweep to the end, at what the clocks say; returns how many rows went. */
 static int64_t purge_at(struct world *w, struct moment now, int64_t rows)
 {
-    const struct inbox_purge p = {.now = now, .keep_ms = HOUR, .rows = rows};
+    const struct inbox_purge p = {.now = now,
+        .keep_ms = HOUR,
+        .done_max_rows = w->done_max_rows,
+        .rows = rows};
     int64_t sum = 0;
     int more = 1;
 
@@ -214,9 +219,11 @@ static void test_inbox_purge_without_work_writes_nothing(void **state)
 
 static void test_inbox_purge_busy_database_is_told_and_kept(void **state)
 {
-    const struct inbox_purge p = {
-        .now = {.wall_ms = NOW}, .keep_ms = HOUR, .rows = 100};
     struct world *w = *state;
+    const struct inbox_purge p = {.now = {.wall_ms = NOW},
+        .keep_ms = HOUR,
+        .done_max_rows = w->done_max_rows,
+        .rows = 100};
     struct db other;
     int64_t deleted;
     int more;
@@ -240,6 +247,76 @@ static void test_inbox_purge_busy_database_is_told_and_kept(void **state)
     postbag__db_close(&other);
 }
 
+/* ---- too many ---- */
+
+static int64_t forgotten(struct world *w)
+{
+    return temp_db_get(&w->t, "SELECT forgotten FROM inbox_sum");
+}
+
+static void test_inbox_purge_of_too_many_the_oldest_go(void **state)
+{
+    struct world *w = *state;
+
+    put(w, 5, "dead", NOW);
+    put(w, 30, "done", NOW - HOUR / 2);
+    put(w, 10, "done", NOW);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    w->done_max_rows = 40;
+    assert_int_equal(purge(w, NOW, 7), 0);
+    w->done_max_rows = 28;
+    assert_int_equal(purge(w, NOW, 7), 12);
+    assert_int_equal(temp_db_get(&w->t, "SELECT min(arrival) FROM inbox"
+                                        " WHERE state = 'done'"),
+        18);
+    assert_int_equal(purge(w, NOW, 7), 0);
+    assert_int_equal(forgotten(w), 12);
+    assert_int_equal(temp_db_get(&w->t, "SELECT count(*) FROM inbox"), 1033);
+}
+
+static void test_inbox_purge_what_is_old_is_not_too_many(void **state)
+{
+    struct world *w = *state;
+
+    put(w, 10, "done", NOW - 2 * HOUR);
+    put(w, 10, "done", NOW);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    w->done_max_rows = 8;
+    assert_int_equal(purge(w, NOW, 100), 12);
+    assert_int_equal(forgotten(w), 2);
+}
+
+static void test_inbox_purge_says_how_old_the_youngest_was(void **state)
+{
+    const struct inbox_purge p = {.now = {.wall_ms = NOW},
+        .keep_ms = HOUR,
+        .done_max_rows = 1,
+        .rows = 100};
+    struct world *w = *state;
+    int64_t deleted;
+    int more;
+
+    put(w, 1, "done", NOW - 3000);
+    put(w, 1, "done", NOW - 1000);
+    put(w, 1, "done", NOW - 2000);
+    put(w, 1, "done", NOW);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    assert_ok(postbag__inbox_purge(&w->t.db, &w->sweep, &p, &deleted, &more));
+    assert_int_equal(w->sweep.forgotten, 3);
+    assert_int_equal(w->sweep.youngest_ms, 1000);
+    assert_ok(postbag__inbox_purge(&w->t.db, &w->sweep, &p, &deleted, &more));
+    assert_int_equal(w->sweep.forgotten, 0);
+}
+
+static void test_inbox_purge_newest_thousand_are_never_too_many(void **state)
+{
+    struct world *w = *state;
+
+    put(w, INBOX_KEEP_NEWEST + 3, "done", NOW);
+    w->done_max_rows = 1;
+    assert_int_equal(purge(w, NOW, 100), 3);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -256,6 +333,10 @@ int main(void)
         TEST(test_inbox_purge_dates_what_was_done_before_the_clock),
         TEST(test_inbox_purge_without_work_writes_nothing),
         TEST(test_inbox_purge_busy_database_is_told_and_kept),
+        TEST(test_inbox_purge_of_too_many_the_oldest_go),
+        TEST(test_inbox_purge_what_is_old_is_not_too_many),
+        TEST(test_inbox_purge_says_how_old_the_youngest_was),
+        TEST(test_inbox_purge_newest_thousand_are_never_too_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -385,20 +385,6 @@ static void test_inbox_store_born_dead_is_not_due(void **state)
         1);
 }
 
-static void test_inbox_store_count_stops_at_most(void **state)
-{
-    struct world *w = *state;
-    int64_t n;
-
-    put_keyed(w, "1", NULL);
-    put_keyed(w, "2", NULL);
-    put_keyed(w, "3", NULL);
-    assert_int_equal(postbag__inbox_count(&w->s, 10, &n), POSTBAG_OK);
-    assert_int_equal(n, 3);
-    assert_int_equal(postbag__inbox_count(&w->s, 2, &n), POSTBAG_OK);
-    assert_int_equal(n, 2);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -419,7 +405,6 @@ int main(void)
         TEST(test_inbox_store_key_of_other_consumer_does_not_hold),
         TEST(test_inbox_store_next_behind_many_retries_is_found_soon),
         TEST(test_inbox_store_born_dead_is_not_due),
-        TEST(test_inbox_store_count_stops_at_most),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static int set_up(void **state)
 
     world_add(w, "a", "cmd/a/#", never, NULL);
     world_add(w, "b", "cmd/+", never, NULL);
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     *state = w;
     return 0;
 }
@@ -197,7 +197,7 @@ static void reopen(
     postbag__receiver_close(w->receiver);
     w->identity = identity;
     w->no_identity = no_identity;
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
 }
 
 static void test_receiver_without_id_is_handled_as_configured(void **state)
@@ -332,41 +332,6 @@ static void test_receiver_after_nack_takes_nothing_of_that_connection(
     assert_int_equal(rows(w), 1);
 }
 
-static void test_receiver_full_inbox_is_nack_until_there_is_room(void **state)
-{
-    struct inbox_world *w = *state;
-    const struct postbag_property p[] = {{"id", "4"}};
-    const struct postbag_frame f = {
-        .topic = "cmd/x", .properties = p, .property_count = 1};
-
-    postbag__receiver_close(w->receiver);
-    world_open_receiver(w, 100, 3);
-    assert_int_equal(deliver(w, "1", "x"), POSTBAG_OK);
-    assert_int_equal(deliver(w, "2", "x"), POSTBAG_OK);
-    assert_int_equal(deliver(w, "3", "x"), POSTBAG_OK);
-    /* a duplicate needs no room */
-    assert_int_equal(deliver(w, "3", "x"), POSTBAG_OK);
-    assert_int_equal(
-        postbag__receiver_accept(w->receiver, 2, &f), POSTBAG_EFULL);
-    assert_int_equal(rows(w), 3);
-    temp_db_run(&w->t, "DELETE FROM inbox WHERE id = '1'");
-    assert_int_equal(postbag__receiver_accept(w->receiver, 3, &f), POSTBAG_OK);
-    assert_int_equal(rows(w), 3);
-}
-
-/* A frame for two consumers where one row fits: both or none. */
-static void test_receiver_room_for_half_a_frame_stores_none(void **state)
-{
-    struct inbox_world *w = *state;
-
-    postbag__receiver_close(w->receiver);
-    world_open_receiver(w, 100, 3);
-    assert_int_equal(world_deliver_on(w, "cmd/a", "1", NULL, "go"), POSTBAG_OK);
-    assert_int_equal(
-        world_deliver_on(w, "cmd/a", "2", NULL, "go"), POSTBAG_EFULL);
-    assert_int_equal(rows(w), 2);
-}
-
 static void test_receiver_broken_table_is_nack(void **state)
 {
     struct inbox_world *w = *state;
@@ -394,7 +359,6 @@ static void test_receiver_new_command_wakes_the_workers(void **state)
         .port = &w->port,
         .consumers = &w->consumers,
         .accept_ms = 100,
-        .max_rows = 10,
         .wakes = wakes,
         .wake_count = 2,
         .identity = w->identity,
@@ -489,8 +453,6 @@ int main(void)
         TEST(test_receiver_unmatched_is_counted_not_stored),
         TEST(test_receiver_busy_database_is_nack_in_time),
         TEST(test_receiver_after_nack_takes_nothing_of_that_connection),
-        TEST(test_receiver_full_inbox_is_nack_until_there_is_room),
-        TEST(test_receiver_room_for_half_a_frame_stores_none),
         TEST(test_receiver_broken_table_is_nack),
         TEST(test_receiver_new_command_wakes_the_workers),
         TEST(test_receiver_missing_database_is_told),

@@ -22,7 +22,7 @@ static int set_up(void **state)
 
     world_add(w, "a", "cmd/a/#", never, NULL);
     world_add(w, "b", "cmd/+", never, NULL);
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     *state = w;
     return 0;
 }
@@ -69,7 +69,7 @@ static int accept_and_die(struct inbox_world *w, const char *point)
     child = fork();
     if (child == 0) {
         w->port.hook = crash;
-        world_open_receiver(w, 100, 1000);
+        world_open_receiver(w, 100);
         _exit(deliver(w, "1", "open") == POSTBAG_OK ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -144,7 +144,7 @@ static void test_receiver_two_at_once_make_one_row_of_an_id(void **state)
     assert_int_equal(pthread_barrier_init(&line, NULL, 2), 0);
     for (int i = 0; i < 2; i++) {
         postbag__receiver_close(w->receiver);
-        world_open_receiver(w, 1000, 1000);
+        world_open_receiver(w, 1000);
         racers[i] = (struct racer){w, w->receiver, &line, 0};
         w->receiver = NULL;
     }

@@ -47,7 +47,6 @@ static struct receiver *open_receiver(struct inbox_world *w)
         .port = &w->port,
         .consumers = &w->consumers,
         .accept_ms = WAIT_MS,
-        .max_rows = 10 * IDS,
         .identity = w->identity,
         .no_identity = w->no_identity,
     };

@@ -31,7 +31,7 @@ static int set_up(void **state)
     reply.m.payload = "ok";
     reply.m.payload_len = 2;
     world_add(w, "a", "cmd/a", answer, &reply);
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     world_open_worker(w, "re/#, answers/+/res");
     *state = w;
     return 0;

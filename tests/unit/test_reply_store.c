@@ -40,7 +40,7 @@ static int set_up(void **state)
     reply.m.payload_len = 2;
     w->again_topics = "re/#";
     world_add(w, "a", "cmd/a", answer, &reply);
-    world_open_receiver(w, 100, 1000);
+    world_open_receiver(w, 100);
     world_open_worker(w, "re/#");
     *state = w;
     return 0;

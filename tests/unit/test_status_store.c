@@ -328,6 +328,10 @@ static void test_database_sizes_and_inbox_are_counted(void **state)
         " ('c', 1, 'due', 0), ('c', 2, 'due', 0), ('c', 3, 'deferred', 0),"
         " ('c', 4, 'done', 0), ('c', 5, 'done', 0), ('c', 6, 'done', 0),"
         " ('c', 7, 'dead', 0), ('c', 8, 'claimed', 0), ('c', 9, 'claimed', 0)");
+    temp_db_run(&t, "UPDATE inbox SET payload = 'é', headers = '{}'"
+                    " WHERE state IN ('due', 'dead')");
+    temp_db_run(
+        &t, "UPDATE inbox_sum SET forgotten = 3, max_rows = 4, max_bytes = 5");
     assert_int_equal(postbag__database_read(&t.db, &d), POSTBAG_OK);
     assert_int_equal(d.schema_version, POSTBAG_SCHEMA_VERSION);
     assert_int_equal(d.max_payload, 65536);
@@ -341,6 +345,10 @@ static void test_database_sizes_and_inbox_are_counted(void **state)
     assert_int_equal(d.inbox_done, 3);
     assert_int_equal(d.inbox_dead, 1);
     assert_int_equal(d.inbox_claimed, 2);
+    assert_int_equal(d.inbox_bytes, 8);
+    assert_int_equal(d.inbox_max_rows, 4);
+    assert_int_equal(d.inbox_max_bytes, 5);
+    assert_int_equal(d.inbox_forgotten, 3);
     temp_db_close(&t);
 }
 

@@ -284,6 +284,14 @@ static void test_verify_acks_and_inbox(void **state)
             "inbox: command 2 is claimed, and processed_ms is 2\n", 1},
         {"UPDATE inbox SET processed_ms = 7 WHERE state = 'due'",
             "inbox: command 1 is due", 1},
+        {"UPDATE inbox_sum SET open_rows = 7",
+            "inbox: 7 open commands of 0 bytes and 1 done ones are counted;"
+            " there are 1 of 0 and 1\n",
+            1},
+        {"UPDATE inbox_sum SET open_bytes = 7", "inbox: 1 open commands of 7",
+            1},
+        {"UPDATE inbox_sum SET done_rows = 7", "7 done ones are counted", 1},
+        {"DELETE FROM inbox_sum", "inbox: nothing counts the commands\n", 1},
     };
 
     CHECK_ALL(*state, all);

@@ -210,6 +210,12 @@ static void test_verify_values_of_commands(void **state)
             "inbox: command 1: mono_ms cannot be -1\n", 1},
         {INBOX("headers = '[]'"), "inbox: command 1: headers cannot be '[]'\n",
             1},
+        {"UPDATE inbox_sum SET forgotten = -1",
+            "inbox: total: forgotten cannot be -1\n", 1},
+        {"UPDATE inbox_sum SET max_rows = -1",
+            "inbox: total: max_rows cannot be -1\n", 1},
+        {"UPDATE inbox_sum SET max_bytes = -1",
+            "inbox: total: max_bytes cannot be -1\n", 1},
     };
 
     CHECK_ALL(*state, all);
