@@ -199,6 +199,20 @@ static int check_dest(struct engine *e)
 }
 
 /* What comes is read much later: a slip is told now. */
+/* Only a warning: a broker that is slow to deliver again for so long is rare,
+ * and room for the rows may be rarer. */
+static void check_window(const struct engine *e)
+{
+    const struct postbag_config *c = e->config;
+
+    if (c->inbound != NULL && c->inbox_keep_s < c->session_expiry_s)
+        postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
+            "inbox_keep_s (%lu) is less than session_expiry_s (%lu): a command"
+            " that the broker delivers again after we were away for longer is"
+            " not known any more, and handled again",
+            (unsigned long)c->inbox_keep_s, (unsigned long)c->session_expiry_s);
+}
+
 static int check_inbox(struct engine *e)
 {
     const struct postbag_config *c = e->config;
@@ -206,6 +220,7 @@ static int check_inbox(struct engine *e)
     enum nameless nameless;
     int err = postbag__places_read(&places, c->identity, &e->db.fault);
 
+    check_window(e);
     e->order.defer_ms = c->version_defer_ms;
     e->order.defer_rows = c->version_defer_rows;
     if (err == POSTBAG_OK)

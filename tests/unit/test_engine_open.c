@@ -65,6 +65,28 @@ static void test_engine_open_names_the_option_that_is_wrong(void **state)
     assert_has(why.text, "/nowhere/at/all/gw.db");
 }
 
+/* A command that is forgotten before the broker forgets it is handled twice. */
+static void test_engine_open_warns_of_a_window_below_the_session(void **state)
+{
+    struct bench *b = *state;
+
+    b->r.options.inbox_keep_s = 604799;
+    relay_open(&b->r);
+    assert_null(strstr(b->r.log, "inbox_keep_s")); /* no commands at all */
+    relay_close(&b->r);
+    relay_init(&b->r, &b->w);
+    b->r.options.inbound = &fake_transport_new()->base;
+    relay_open(&b->r);
+    assert_null(strstr(b->r.log, "inbox_keep_s")); /* by default it is enough */
+    relay_close(&b->r);
+    relay_init(&b->r, &b->w);
+    b->r.options.inbound = &fake_transport_new()->base;
+    b->r.options.inbox_keep_s = 604799;
+    relay_open(&b->r);
+    assert_has(b->r.log,
+        "inbox_keep_s (604799) is less than session_expiry_s (604800)");
+}
+
 static void test_engine_open_of_an_unfit_database_is_refused(void **state)
 {
     static const struct {
@@ -228,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BENCH(test_engine_open_with_a_failing_port_fails_and_frees),
         BENCH(test_engine_open_names_the_option_that_is_wrong),
+        BENCH(test_engine_open_warns_of_a_window_below_the_session),
         BENCH(test_engine_open_of_an_unfit_database_is_refused),
         BENCH(test_engine_open_creates_the_file_and_its_tables),
         BENCH(test_engine_open_again_writes_nothing),
