@@ -216,6 +216,14 @@ static const struct verify_rule rules[] = {
         " WHERE (open_rows, open_bytes, done_rows) <> (o, b, d)"},
     {"inbox", "SELECT NULL, 'nothing counts the commands'"
               " WHERE NOT EXISTS (SELECT 1 FROM inbox_sum)"},
+    {"inbox",
+        "SELECT NULL, printf('version %lld is the last one of key %s and"
+        " consumer %s, but command %lld does not say so', last_version,"
+        " substr(quote(key), 1, 60), substr(quote(consumer), 1, 60), arrival)"
+        " FROM inbox_key k WHERE NOT EXISTS (SELECT 1 FROM inbox i"
+        "  WHERE i.arrival = k.arrival AND i.consumer = k.consumer"
+        "  AND i.key = k.key AND i.key_version = k.last_version"
+        "  AND i.state <> 'deferred')"},
     {"meta", "SELECT NULL, printf('there is no %s', column1)"
              " FROM (VALUES ('stream'), ('machine'), ('file'),"
              "  ('max_payload'), ('max_rows'), ('max_bytes'), ('overflow'),"

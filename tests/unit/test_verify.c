@@ -297,6 +297,34 @@ static void test_verify_acks_and_inbox(void **state)
     CHECK_ALL(*state, all);
 }
 
+/* Command 1 is the last one of its key. */
+#define KEYED(spoil) \
+    "UPDATE inbox SET key = 'k', key_version = 5 WHERE arrival = 1;" \
+    "INSERT INTO inbox_key VALUES ('c', 'k', 5, 1);" spoil
+#define NOT_LAST(version, key, consumer, arrival) \
+    "inbox: version " version " is the last one of key '" key \
+    "' and consumer '" consumer "', but command " arrival " does not say so\n"
+
+static void test_verify_last_versions_of_keys(void **state)
+{
+    static const struct spoiling all[] = {
+        {KEYED("UPDATE inbox_key SET last_version = 6"),
+            NOT_LAST("6", "k", "c", "1"), 1},
+        {KEYED("UPDATE inbox_key SET key = 'l'"), NOT_LAST("5", "l", "c", "1"),
+            1},
+        {KEYED("UPDATE inbox_key SET consumer = 'd'"),
+            NOT_LAST("5", "k", "d", "1"), 1},
+        {KEYED("UPDATE inbox_key SET arrival = 9"),
+            NOT_LAST("5", "k", "c", "9"), 1},
+        {KEYED("UPDATE inbox SET state = 'deferred' WHERE arrival = 1"),
+            NOT_LAST("5", "k", "c", "1"), 1},
+    };
+
+    CHECK_ALL(*state, all);
+    run(*state, KEYED(""));
+    assert_sound(*state);
+}
+
 static void test_verify_page_contents(void **state)
 {
     static const struct spoiling all[] = {
@@ -381,6 +409,7 @@ int main(void)
         TEST_IN(test_verify_held),
         TEST_IN(test_verify_replays),
         TEST_IN(test_verify_acks_and_inbox),
+        TEST_IN(test_verify_last_versions_of_keys),
         TEST_IN(test_verify_page_contents),
         TEST_IN(test_verify_rows_that_an_index_misses),
         TEST_IN(test_verify_other_journal_mode_is_sound),
