@@ -9,8 +9,7 @@ import test_rabbitmq
 
 
 class RabbitMQ(test_commands_kill.Commands):
-    COMMANDS = 600
-    KILLS = 40
+    COMMANDS, KILLS = (3000, 120) if rig.PROVE else (600, 40)
     LOGIN = ("mqtt_version=4", f"username={test_rabbitmq.Node.USER}",
              f"password={test_rabbitmq.Node.PASSWORD}")
 

@@ -30,6 +30,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FULL = os.environ.get("POSTBAG_FULL") == "1"
+PROVE = os.environ.get("POSTBAG_PROVE") == "1"
 SEED = int(os.environ.get("POSTBAG_SEED") or random.SystemRandom()
            .randrange(1 << 32))
 WAIT_S = 30
