@@ -29,7 +29,7 @@ struct postbag_admin;
 
 struct postbag_admin_config {
     size_t struct_size;
-    /* path of the application's database; copied */
+    /* path of the application's database, never a URI; copied */
     const char *db_path;
     /* borrowed until postbag_admin_close */
     const struct postbag_port *port;
