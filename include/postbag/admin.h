@@ -300,7 +300,8 @@ struct postbag_row {
     int64_t key_version;
     int64_t ttl_ms;
     unsigned retain;
-    unsigned is_text; /* the payload was stored as text */
+    unsigned is_text;   /* the payload was stored as text */
+    const char *reason; /* why it was dropped, as in outbox_lost */
 };
 
 struct postbag_row_filter {
