@@ -206,6 +206,20 @@ static int give_up(
     return err;
 }
 
+/* A path is a path, also where SQLite is built to take "file:..." for a URI. */
+static int open_plain(struct db *db, const char *path, int flags)
+{
+    const char *here = strncmp(path, "file:", 5) == 0 ? "./" : "";
+    char *plain = sqlite3_mprintf("%s%s", here, path);
+    int rc = SQLITE_NOMEM;
+
+    if (plain != NULL)
+        rc = sqlite3_open_v2(
+            plain, &db->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    sqlite3_free(plain);
+    return rc;
+}
+
 int postbag__db_open_backed(struct db *db, const struct postbag_port *port,
     const char *path, enum db_open_mode mode, enum db_sync sync,
     uint32_t busy_ms)
@@ -227,8 +241,7 @@ int postbag__db_open_backed(struct db *db, const struct postbag_port *port,
     err = postbag__db_library_check(&db->fault);
     if (err != POSTBAG_OK)
         return err;
-    rc = sqlite3_open_v2(
-        path, &db->handle, flags[mode] | SQLITE_OPEN_NOMUTEX, NULL);
+    rc = open_plain(db, path, flags[mode]);
     err = postbag__db_fault(db, rc);
     if (err == POSTBAG_OK)
         err = configure(db, port, mode, sync);

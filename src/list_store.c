@@ -56,7 +56,11 @@ static int state_of(const char *name)
 #define OF_HELD "NULL, h.state, h.attempts, h.error, h.dead_ms"
 #define DETAILS(t) \
     ", " t ".payload, " t ".type, " t ".content_type, " t ".headers, " t \
-    ".key_version, " t ".ttl_ms, " t ".retain"
+    ".key_version, " t ".ttl_ms, " t ".retain, "
+#define WHY_DROPPED \
+    "CASE " POSTBAG__ROW_STATE \
+    " WHEN 'dropped' THEN (SELECT l.reason FROM outbox_lost l" \
+    "  WHERE l.dest = d.name AND " POSTBAG__LOST_NAMES_ROW " LIMIT 1) END"
 
 /* The log with what a row's state takes; each lane is walked by seq. */
 #define FROM_LOG \
@@ -336,6 +340,7 @@ static void read_details(struct stmt *s, struct postbag_row *row)
     row->key_version = postbag__col_i64(s, 16);
     row->ttl_ms = postbag__col_i64(s, 17);
     row->retain = postbag__col_i64(s, 18) != 0;
+    row->reason = postbag__col_text(s, 19);
 }
 
 /* 0: not in this table. */
@@ -378,13 +383,14 @@ int postbag__show_row(struct db *db, const char *dest, int64_t seq,
     if (err == POSTBAG_OK && found)
         err = show_from(&l,
             COLUMNS("h")
-                OF_HELD DETAILS("h") " FROM outbox_held h"
+                OF_HELD DETAILS("h") "NULL FROM outbox_held h"
                                      " WHERE h.dest = ?1 AND h.seq = ?2",
             seq, each, ctx);
     if (err == POSTBAG_OK && found)
         err = show_from(&l,
-            COLUMNS("o") OF_LOG DETAILS("o") FROM_LOG " AND o.seq = ?2", seq,
-            each, ctx);
+            COLUMNS("o") OF_LOG DETAILS("o") WHY_DROPPED FROM_LOG
+            " AND o.seq = ?2",
+            seq, each, ctx);
     if (err == POSTBAG_OK)
         return postbag__fail(
             &db->fault, POSTBAG_ENOTFOUND, "there is no such message");

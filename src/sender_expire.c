@@ -193,15 +193,15 @@ static int sweep_held(struct sender *s, int64_t now_us)
 
 /* ---- what does not know its age ---- */
 
-/* Every row up to here is settled, and none is held. */
-static int64_t done_upto(const struct sender *s)
+/* Every row of the log up to here is settled. */
+static int64_t settled_upto(const struct sender *s)
 {
     int64_t upto = INT64_MAX;
 
     for (int i = 0; i < POSTBAG__LANES; i++)
         if (s->lanes[i].acked < upto)
             upto = s->lanes[i].acked;
-    return s->held_stats.live == 0 ? upto : 0;
+    return upto;
 }
 
 static int save_seen(struct sender *s)
@@ -237,19 +237,23 @@ static void see(struct sender *s, int64_t newest, int64_t now_us)
         look_again_in(s, now_us, SOON_US / 1000);
 }
 
-/* What is sent at once needs no mark: one is written when it has waited. */
+/* What is sent at once needs no mark: one is written when it has waited, or
+ * died. */
 static int note_seen(struct sender *s, int64_t now_us)
 {
-    int64_t upto = done_upto(s);
+    struct askers who = {.settled = settled_upto(s)};
     int64_t newest = 0;
-    int err = postbag__ttl_unstamped(s->ttl, &newest);
+    int err = postbag__ttl_unstamped(s->ttl, &newest, &who);
 
     if (err != POSTBAG_OK)
         return err;
-    postbag__sightings_forget(&s->seen, upto);
-    if (s->is_seen_unsaved && s->seen.count > 0)
+    if (postbag__sightings_forget(&s->seen, &who))
+        s->is_seen_unsaved = 0; /* none but the newest can be */
+    if (s->is_seen_unsaved)
         err = save_seen(s);
-    if (err == POSTBAG_OK && newest > upto)
+    if (newest <= who.settled)
+        newest = who.last_held;
+    if (err == POSTBAG_OK && newest > 0)
         see(s, newest, now_us);
     return err;
 }

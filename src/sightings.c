@@ -74,11 +74,32 @@ void postbag__sightings_add(
     s->count++;
 }
 
-void postbag__sightings_forget(struct sightings *s, int64_t seq)
+static int is_of_use(const struct sightings *s, int i, const struct askers *who)
 {
+    const struct sighting *mark = &s->list[i];
+
+    if (mark->seq > who->settled)
+        return 1;
+    if (who->first_held == 0 || mark->seq < who->first_held)
+        return 0;
+    /* held rows are as old as the first mark that covers all of them says */
+    for (int j = 0; j < i; j++)
+        if (s->list[j].seq >= who->last_held &&
+            is_of_boot(&s->list[j].at, &mark->at))
+            return 0;
+    return 1;
+}
+
+int postbag__sightings_forget(struct sightings *s, const struct askers *who)
+{
+    int is_newest = 0;
+
     for (int i = s->count - 1; i >= 0; i--)
-        if (s->list[i].seq <= seq)
+        if (!is_of_use(s, i, who)) {
+            is_newest |= i == s->count - 1;
             take_out(s, i);
+        }
+    return is_newest;
 }
 
 int postbag__sightings_put_right(struct sightings *s, const struct moment *now)

@@ -28,8 +28,14 @@ struct sightings {
 /* The rows up to seq are there now. */
 void postbag__sightings_add(
     struct sightings *s, int64_t seq, const struct moment *now);
-/* Nobody asks for rows up to seq any more. */
-void postbag__sightings_forget(struct sightings *s, int64_t seq);
+/* Which rows may ask: all behind settled; of those before, some from first_held
+ * to last_held, 0: none. */
+struct askers {
+    int64_t settled, first_held, last_held;
+};
+/* Marks that tell none of them more than an older one does are forgotten.
+ * 1: the newest was such a one. */
+int postbag__sightings_forget(struct sightings *s, const struct askers *who);
 /* Marks of this boot from before the clock was set get the time that it then
  * was, so that another boot can use them.  1: there were such. */
 int postbag__sightings_put_right(struct sightings *s, const struct moment *now);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * All by seek: index outbox_held_ttl has only held rows that can become too
- * old, and outbox_unstamped only rows of the log that can and may not know
- * since when they wait.
+ * old, outbox_unstamped and outbox_held_unstamped only rows of the log, and
+ * held ones, that can and may not know since when they wait.
  */
 #include "ttl_store.h"
 
@@ -17,21 +17,25 @@ _Static_assert(POSTBAG__CLOCK_IS_SET_MS == 1704067200000, "as in UNSTAMPED");
 
 int postbag__ttl_create(struct db *db)
 {
-    int err = postbag__exec(db,
+    static const char *const statements[] = {
         "CREATE TABLE outbox_seen("
         " dest TEXT NOT NULL, n INTEGER NOT NULL, seq INTEGER NOT NULL,"
         " boot BLOB NOT NULL, mono_ms INTEGER NOT NULL,"
         " wall_ms INTEGER NOT NULL, PRIMARY KEY(dest, n))"
-        " STRICT, WITHOUT ROWID");
+        " STRICT, WITHOUT ROWID",
+        "CREATE INDEX outbox_unstamped ON outbox(seq)"
+        " WHERE " UNSTAMPED,
+        "CREATE INDEX outbox_held_unstamped ON outbox_held(dest, seq)"
+        " WHERE " UNSTAMPED,
+    };
 
-    return err == POSTBAG_OK
-               ? postbag__exec(db,
-                     "CREATE INDEX outbox_unstamped ON outbox(seq)"
-                     " WHERE " UNSTAMPED)
-               : err;
+    return POSTBAG__EXEC_ALL(db, statements);
 }
 
 #define AGE_COLUMNS "SELECT seq, ttl_ms, created_ms, boot, mono_ms, priority"
+#define HELD \
+    "FROM outbox_held INDEXED BY outbox_held_unstamped WHERE dest = ?1 " \
+    "AND " UNSTAMPED
 #define AHEAD AGE_COLUMNS ", dest IS NULL OR dest = ?3 FROM outbox WHERE "
 
 static const struct stmt_plan plan[] = {
@@ -47,8 +51,9 @@ static const struct stmt_plan plan[] = {
                     " AND ttl_ms IS NOT NULL AND state <> 'dead'"
                     " ORDER BY seq LIMIT 1"},
     {offsetof(struct ttl_store, unstamped),
-        "SELECT max(seq) FROM outbox INDEXED BY outbox_unstamped"
-        " WHERE " UNSTAMPED},
+        "SELECT (SELECT max(seq) FROM outbox INDEXED BY outbox_unstamped"
+        " WHERE " UNSTAMPED "), (SELECT min(seq) " HELD "),"
+        " (SELECT max(seq) " HELD ")"},
     {offsetof(struct ttl_store, forget),
         "DELETE FROM outbox_seen WHERE dest = ?1"},
     {offsetof(struct ttl_store, see),
@@ -125,13 +130,18 @@ int postbag__ttl_held(struct ttl_store *t, int64_t after, struct ageing *out)
 
 /* ---- what was seen ---- */
 
-int postbag__ttl_unstamped(struct ttl_store *t, int64_t *out)
+int postbag__ttl_unstamped(
+    struct ttl_store *t, int64_t *newest, struct askers *who)
 {
-    int err = postbag__row(&t->unstamped);
+    int err;
 
+    postbag__bind_text(&t->unstamped, 1, t->dest);
+    err = postbag__row(&t->unstamped);
     if (err != 1)
         return err == POSTBAG_OK ? POSTBAG_EIO : err;
-    *out = postbag__col_i64(&t->unstamped, 0);
+    *newest = postbag__col_i64(&t->unstamped, 0);
+    who->first_held = postbag__col_i64(&t->unstamped, 1);
+    who->last_held = postbag__col_i64(&t->unstamped, 2);
     postbag__reset(&t->unstamped);
     return POSTBAG_OK;
 }

@@ -44,8 +44,10 @@ POSTBAG_CHECK int postbag__ttl_held(
     struct ttl_store *t, int64_t after, struct ageing *out);
 
 /* The newest row of the log with a ttl_ms whose stamps may not tell its age, in
- * this boot or the next; 0: there is none. */
-POSTBAG_CHECK int postbag__ttl_unstamped(struct ttl_store *t, int64_t *out);
+ * this boot or the next; 0: there is none.  And the first and last of such held
+ * ones, also dead: they may be requeued. */
+POSTBAG_CHECK int postbag__ttl_unstamped(
+    struct ttl_store *t, int64_t *newest, struct askers *who);
 /* Read, and in a fenced transaction replace, what was seen. */
 POSTBAG_CHECK int postbag__ttl_load(struct ttl_store *t, struct sightings *out);
 POSTBAG_CHECK int postbag__ttl_save(

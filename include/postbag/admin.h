@@ -29,7 +29,7 @@ struct postbag_admin;
 
 struct postbag_admin_config {
     size_t struct_size;
-    /* path of the application's database; copied */
+    /* path of the application's database, never a URI; copied */
     const char *db_path;
     /* borrowed until postbag_admin_close */
     const struct postbag_port *port;
@@ -300,7 +300,8 @@ struct postbag_row {
     int64_t key_version;
     int64_t ttl_ms;
     unsigned retain;
-    unsigned is_text; /* the payload was stored as text */
+    unsigned is_text;   /* the payload was stored as text */
+    const char *reason; /* why it was dropped, as in outbox_lost */
 };
 
 struct postbag_row_filter {

@@ -263,7 +263,7 @@ struct postbag_log_line {
 
 struct postbag_config {
     size_t struct_size;
-    /* path of the application's database; copied */
+    /* path of the application's database, never a URI; copied */
     const char *db_path;
     /* borrowed until postbag_close */
     const struct postbag_port *port;

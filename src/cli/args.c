@@ -28,8 +28,7 @@ static const struct flag {
         "table, json or jsonl"},
     {"no-color", 0, SWITCH, FIELD(no_color), 0, 0, "",
         "no colours; so does the environment variable NO_COLOR"},
-    {"dest", 0, TEXT, FIELD(dest), 0, 0, "NAME",
-        "the destination; else main, and for put all"},
+    {"dest", 0, TEXT, FIELD(dest), 0, 0, "NAME", "the destination; else main"},
     {"wait", 0, NUMBER, FIELD(wait_ms), 1, 3600000, "MS",
         "longest wait for a locked database; else 5000"},
     {"max-payload", 0, NUMBER, FIELD(max_payload), 1, 16777216, "BYTES",
@@ -64,17 +63,16 @@ static const struct flag {
     {"consumer", 0, TEXT, FIELD(consumer), 0, 0, "NAME",
         "only commands of this consumer"},
     {"limit", 0, NUMBER, FIELD(limit), 1, INT64_MAX, "N",
-        "at most so many rows; else 50, or what is said above"},
+        "at most so many rows; else 50"},
     {"after", 0, NUMBER, FIELD(after), 0, INT64_MAX, "N",
         "only rows after this number"},
     {"from", 0, TEXT, FIELD(from), 0, 0, "SEQ-or-TIME",
-        "from this row on, or what was put since; dest add: now or oldest"},
-    {"to", 0, TEXT, FIELD(to), 0, 0, "END",
-        "replay: up to this row or time; archive: the file"},
+        "from this row on, or what was put since"},
+    {"to", 0, TEXT, FIELD(to), 0, 0, "SEQ-or-TIME",
+        "up to this row, or what was put until then"},
     {"payload", 0, TEXT, FIELD(payload), 0, 0, "FORM",
         "show the payload, too: text, hex or base64"},
-    {"id", 0, TEXT, FIELD(id), 0, 0, "ID",
-        "the message, or command, of this id"},
+    {"id", 0, TEXT, FIELD(id), 0, 0, "ID", "the message of this id"},
     {"seq", 0, NUMBER, FIELD(seq), 1, INT64_MAX, "N",
         "the message of this number"},
     {"arrival", 0, NUMBER, FIELD(arrival), 1, INT64_MAX, "N",
@@ -91,6 +89,34 @@ static const struct flag {
     {"help", 'h', SWITCH, FIELD(help), 0, 0, "", "this text"},
 };
 enum { FLAGS = sizeof(flags) / sizeof(flags[0]), LONG_ONLY = 256 };
+
+/* Where an option is another thing than its name says elsewhere. */
+static const struct meaning {
+    const char *command, *flag;
+    const char *value, *help;
+} meanings[] = {
+    {"init", "dest", "NAME",
+        "the destination that --profile is for; else main"},
+    {"put", "dest", "NAME", "only for this destination; else for all"},
+    {"status", "dest", "NAME", "only this destination; else all"},
+    {"dest add", "from", "WHERE",
+        "now (what is put from now on; the default) or oldest (all stored)"},
+    {"inbox requeue", "id", "ID", "the command of this id"},
+    {"inbox discard", "id", "ID", "the command of this id"},
+    {"archive", "to", "FILE", "append to this file; -: standard output"},
+    {"replay", "limit", "N", "at most so many rows; else 1000"},
+};
+enum { MEANINGS = sizeof(meanings) / sizeof(meanings[0]) };
+
+static struct meaning meaning_of(
+    const struct command *command, const struct flag *flag)
+{
+    for (int i = 0; i < MEANINGS; i++)
+        if (strcmp(meanings[i].command, command->name) == 0 &&
+            strcmp(meanings[i].flag, flag->name) == 0)
+            return meanings[i];
+    return (struct meaning){.value = flag->value, .help = flag->help};
+}
 
 /* Is the word in the command's list? */
 static int takes(const struct command *command, const struct flag *flag)
@@ -243,13 +269,14 @@ void args_help(const struct command *command)
         command->words[0] == '\0' ? "" : " ", command->words, command->help);
     for (int i = 0; i < FLAGS; i++) {
         const struct flag *f = &flags[i];
+        struct meaning m = meaning_of(command, f);
         char left[48];
 
         if (!takes(command, f))
             continue;
         (void)snprintf(left, sizeof(left), "%c%c%s--%s %s",
             f->letter ? '-' : ' ', f->letter ? f->letter : ' ',
-            f->letter ? ", " : "  ", f->name, f->value);
-        (void)printf("  %-26s %s\n", left, f->help);
+            f->letter ? ", " : "  ", f->name, m.value);
+        (void)printf("  %-26s %s\n", left, m.help);
     }
 }

@@ -106,7 +106,9 @@ int cli_archive(const struct args *args)
     code = cli_open(&a, args, 1);
     if (code != CLI_OK)
         return code;
-    if (strcmp(args->to, "-") != 0)
+    if (strcmp(args->to, "-") == 0)
+        x.name = "output";
+    else
         x.to = fopen(args->to, "abe");
     code =
         x.to == NULL ? cli_errno(CLI_ERROR, args->to) : archive_to(&x, a, args);

@@ -81,7 +81,7 @@ int cli_dest_ls(const struct args *args)
         if (err != POSTBAG_OK)
             break;
     }
-    rows_end(&rows);
+    rows_end(&rows, err == POSTBAG_OK);
     if (err != POSTBAG_OK)
         code = cli_fail(args->words[0], postbag_admin_fault(a));
     postbag_admin_close(a);

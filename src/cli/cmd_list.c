@@ -75,7 +75,7 @@ static int list_rows(const struct args *args, int state)
     rows_begin(&rows, args, row_columns, ROW_COLUMNS);
     if (postbag_admin_list(a, &filter, add_row, &rows) != POSTBAG_OK)
         code = cli_fail(args->words[0], postbag_admin_fault(a));
-    rows_end(&rows);
+    rows_end(&rows, code == CLI_OK);
     postbag_admin_close(a);
     return code;
 }
@@ -175,7 +175,7 @@ int cli_inbox_ls(const struct args *args)
     rows_begin(&rows, args, inbox_columns, INBOX_COLUMNS);
     if (postbag_admin_inbox_list(a, &filter, add_command, &rows) != POSTBAG_OK)
         code = cli_fail(args->words[0], postbag_admin_fault(a));
-    rows_end(&rows);
+    rows_end(&rows, code == CLI_OK);
     postbag_admin_close(a);
     return code;
 }

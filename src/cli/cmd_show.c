@@ -73,6 +73,7 @@ static void show_json(const struct show *show, const struct postbag_row *row)
     json_time(&j, "dead", row->dead_ms);
     json_number(&j, "attempts", row->attempts);
     json_text(&j, "error", row->error);
+    json_text(&j, "reason", row->reason);
     json_bool(&j, "is_text", row->is_text != 0);
     json_number(&j, "bytes", (int64_t)row->payload_len);
     payload_json(show, &j, row);
@@ -164,6 +165,7 @@ static void show_plain(const struct show *show, const struct postbag_row *row)
     line_time("dead since", row->dead_ms);
     line_number("attempts", row->attempts);
     line("error", row->error);
+    line("reason", row->reason);
     line_number("bytes", (int64_t)row->payload_len);
     payload_plain(show, row);
 }

@@ -102,6 +102,21 @@ static int read_payload(const struct args *args, struct postbag_message *m)
     return code;
 }
 
+/* The command line is right and the message is not: no wrong usage. */
+static int refuse(struct postbag_admin *a, const struct args *args)
+{
+    const struct postbag_fault *why = postbag_admin_fault(a);
+    struct postbag_status s = {.struct_size = sizeof(s)};
+
+    if (why->code != POSTBAG_EINVAL)
+        return cli_fail("not queued", why);
+    (void)cli_complain(CLI_ERROR, "not queued: %s", why->text);
+    return args->dest != NULL &&
+                   postbag_admin_status(a, args->dest, &s) == POSTBAG_ENOTFOUND
+               ? CLI_NOT_FOUND
+               : CLI_ERROR;
+}
+
 int cli_put(const struct args *args)
 {
     struct postbag_message m = {
@@ -131,7 +146,7 @@ int cli_put(const struct args *args)
         postbag_id_format(&id, text);
         (void)puts(text);
     } else {
-        code = cli_fail("not queued", postbag_admin_fault(a));
+        code = refuse(a, args);
     }
     postbag_admin_close(a);
     return code;

@@ -272,6 +272,22 @@ static int print_help(const struct command *command)
     return CLI_OK;
 }
 
+/* Has a line on stderr said what is wrong?  What verify finds is output. */
+static int is_told(int code)
+{
+    return code != CLI_OK && code != CLI_UNSOUND;
+}
+
+static int finish_output(int code)
+{
+    if (fflush(stdout) != 0)
+        return cli_errno(CLI_ERROR, "output");
+    /* by now errno is of something else */
+    if (ferror(stdout))
+        return cli_complain(CLI_ERROR, "output: not all of it was written");
+    return code;
+}
+
 static int run(
     const struct command *command, int wants_help, int argc, char **argv)
 {
@@ -286,9 +302,7 @@ static int run(
     if (code != 0)
         return code;
     code = wants_help || args.help ? print_help(command) : command->run(&args);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return cli_errno(CLI_ERROR, "output");
-    return code;
+    return is_told(code) ? code : finish_output(code);
 }
 
 /* Before, between and behind the words of a command --help is of that command

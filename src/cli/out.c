@@ -212,10 +212,17 @@ void rows_begin(struct rows *r, const struct args *args,
         .count = count,
         .json = {.to = stdout, .is_first = 1},
     };
+}
+
+static void begin(struct rows *r)
+{
+    if (r->is_begun)
+        return;
+    r->is_begun = 1;
     if (r->format == FORMAT_JSON)
         json_open(&r->json, NULL, '[');
-    for (int i = 0; r->format == FORMAT_TABLE && i < count; i++)
-        put_heading(&columns[i], i + 1 == count);
+    for (int i = 0; r->format == FORMAT_TABLE && i < r->count; i++)
+        put_heading(&r->columns[i], i + 1 == r->count);
 }
 
 /* Text, then blanks up to the width; as many columns as bytes is good enough
@@ -284,6 +291,7 @@ static void put_object(struct rows *r, const struct cell *cells)
 
 void rows_add(struct rows *r, const struct cell *cells)
 {
+    begin(r);
     if (r->format == FORMAT_TABLE) {
         put_line(r, cells);
         return;
@@ -295,9 +303,11 @@ void rows_add(struct rows *r, const struct cell *cells)
         (void)fputc('\n', stdout);
 }
 
-void rows_end(struct rows *r)
+void rows_end(struct rows *r, int is_ok)
 {
-    if (r->format != FORMAT_JSON)
+    if (is_ok)
+        begin(r);
+    if (r->format != FORMAT_JSON || !r->is_begun)
         return;
     json_close(&r->json, ']');
     (void)fputc('\n', stdout);

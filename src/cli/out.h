@@ -60,13 +60,16 @@ struct rows {
     int has_color;
     const struct column *columns;
     int count;
+    int is_begun; /* something is printed */
     struct json json;
 };
 
 void rows_begin(struct rows *r, const struct args *args,
     const struct column *columns, int count);
 void rows_add(struct rows *r, const struct cell *cells);
-void rows_end(struct rows *r);
+/* is_ok 0: what was found instead of a row, or of more rows, is told elsewhere;
+ * without a row nothing is printed. */
+void rows_end(struct rows *r, int is_ok);
 
 /* ---- words for people -------------------------------------------------- */
 

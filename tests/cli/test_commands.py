@@ -84,12 +84,41 @@ class Usage(CliTest):
     def test_version_is_printed(self):
         self.assertRegex(self.ok("version"), r"^postbag \d+\.\d+\.\d+, schema")
 
-    def test_full_output_is_an_error(self):
+    def test_usage_help_of_an_option_is_that_of_the_command(self):
+        for command, line in (("put", "--dest NAME .*only for this"),
+                              ("ls", "--dest NAME .*else main"),
+                              ("dest add", "--from WHERE .*now .*or oldest "),
+                              ("replay", "--from SEQ-or-TIME .*since"),
+                              ("replay", "--limit N .*else 1000"),
+                              ("ls", "--limit N .*else 50"),
+                              ("archive", "--to FILE .*append"),
+                              ("inbox discard", "--id ID .*the command of"),
+                              ("dead discard", "--id ID .*the message of")):
+            self.assertRegex(self.ok(*command.split(), "--help"), line)
+
+    def to_full_device(self, *args):
+        """Standard error of a call whose output cannot be written."""
         with open("/dev/full", "wb") as full:
-            result = subprocess.run([POSTBAG, "version"], stdout=full,
+            result = subprocess.run([POSTBAG, *args], stdout=full,
                                     stderr=subprocess.PIPE, check=False)
         self.assertEqual(result.returncode, ERROR)
-        self.assertIn(b"output:", result.stderr)
+        return result.stderr.decode()
+
+    def test_full_output_is_an_error_told_once(self):
+        self.init()
+        for i in range(60):
+            self.sql(f"INSERT INTO outbox(topic, payload) VALUES ('{i}', 'x')")
+        self.sql(SETTLE.format(60))
+        full = "output: No space left on device\n"
+        self.assertEqual(self.to_full_device("version"),
+                         "postbag version: " + full)
+        self.assertEqual(
+            self.to_full_device("archive", self.db, "--to", "-"),
+            "postbag archive: " + full)
+        self.assertRegex(self.to_full_device("ls", self.db),
+                         r"^postbag ls: output: [^\n]+\n$")
+        self.assertNotIn("temporarily",
+                         self.to_full_device("ls", self.db))
 
 
 class Open(CliTest):
@@ -151,7 +180,7 @@ class InitAndPut(CliTest):
         self.init("--profile", "aws")
         self.init()
         self.put("1/2/3/4/5/6/7/8", "x")
-        self.refused(USAGE, "profile aws: topic has more than 7 slashes",
+        self.refused(ERROR, "profile aws: topic has more than 7 slashes",
                      "put", self.db, "1/2/3/4/5/6/7/8/9", "-m", "x")
         with self.assertRaisesRegex(sqlite3.IntegrityError, "profile aws"):
             self.sql("INSERT INTO outbox(topic, payload)"
@@ -227,10 +256,12 @@ class InitAndPut(CliTest):
         self.refused(USAGE, "payload once", "put", self.db, "t", "-m", "x",
                      "-")
         self.refused(USAGE, "payload once", "put", self.db, "t", "x")
-        self.refused(USAGE, "topic", "put", self.db, "a/#", "-m", "x")
-        self.refused(USAGE, "destination", "put", self.db, "t", "-m", "x",
+        self.refused(ERROR, "topic", "put", self.db, "a/#", "-m", "x")
+        self.refused(ERROR, "topic", "put", self.db, "a/#", "-m", "x",
+                     "--dest", "main")
+        self.refused(NOT_FOUND, "destination", "put", self.db, "t", "-m", "x",
                      "--dest", "nowhere")
-        self.refused(USAGE, "headers", "put", self.db, "t", "-m", "x",
+        self.refused(ERROR, "headers", "put", self.db, "t", "-m", "x",
                      "--headers", "[1]")
         self.refused(NOT_FOUND, "no-file", "put", self.db, "t", "-f",
                      self.path("no-file"))
@@ -627,6 +658,22 @@ class Ls(CliTest):
         self.assertEqual((rows[2]["topic"], rows[2]["key"], rows[2]["bytes"]),
                          ("b/1", "kb/1", 1))
 
+    def test_ls_of_nothing_prints_nothing_but_why(self):
+        for args in (["ls", self.db, "--dest", "nope"],
+                     ["dead", "ls", self.db, "--dest", "nope"],
+                     ["ls", self.db, "--dest", "nope", "-o", "json"]):
+            result = self.run_cli(*args)
+            self.assertEqual((result.returncode, result.out),
+                             (NOT_FOUND, ""), args)
+            self.assertIn("no destination", result.err)
+        self.assertEqual(self.json("ls", self.db, "--state", "sending"), [])
+        self.assertRegex(self.ok("inbox", "ls", self.db), "^ *ARRIVAL .*\n$")
+        self.sql("DROP TABLE inbox", "DROP TABLE outbox_cursor")
+        for name in ("dest", "inbox"):
+            result = self.run_cli(name, "ls", self.db)
+            self.assertNotEqual(result.returncode, OK)
+            self.assertEqual(result.out, "")
+
     def test_ls_times_before_1970_are_times(self):
         for ms, text in ((-5, "1969-12-31T23:59:59.995Z"),
                          (-1000, "1969-12-31T23:59:59.000Z"),
@@ -806,6 +853,11 @@ class Repair(CliTest):
         self.assertEqual(
             self.sql("SELECT lo, hi, n, reason FROM outbox_lost"),
             [(1, 1, 1, "discarded"), (3, 3, 1, "discarded")])
+        self.assertRegex(self.ok("show", self.db, "1"),
+                         r"(?m)^reason +discarded$")
+        self.assertNotIn("reason", self.ok("show", self.db, "2"))
+        self.assertEqual(self.json("show", self.db, "3")["reason"],
+                         "discarded")
 
     def test_discard_mistakes_change_nothing(self):
         args = ("dead", "discard", self.db)

@@ -59,8 +59,8 @@ class Destinations(CliTest):
         self.assertRegex(lines[1], r"^main +1 +2 ")
 
     def test_dest_row_for_an_unknown_one_is_refused(self):
-        self.refused(USAGE, "unknown destination", "put", self.db, "t", "-m",
-                     "x", "--dest", "cloud")
+        self.refused(NOT_FOUND, "unknown destination", "put", self.db, "t",
+                     "-m", "x", "--dest", "cloud")
         with self.assertRaisesRegex(sqlite3.IntegrityError,
                                     "^postbag: unknown destination$"):
             self.sql("INSERT INTO outbox(topic, payload, dest)"

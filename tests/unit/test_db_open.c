@@ -90,6 +90,24 @@ static void test_db_open_of_a_strangers_file_leaves_its_mode(void **state)
     assert_string_equal(sql_text(t.app, "PRAGMA journal_mode"), "delete");
 }
 
+static void test_db_open_takes_no_path_for_a_uri(void **state)
+{
+    static const char name[] = "file:x%20y.db?mode=memory";
+    char *before = getcwd(NULL, 0);
+    struct db db;
+
+    (void)state;
+    assert_int_equal(chdir(t.folder), 0);
+    assert_ok(postbag__db_open(&db, name, DB_CREATE, DB_NORMAL, 0));
+    postbag__db_close(&db);
+    assert_int_equal(access(name, F_OK), 0);
+    assert_ok(postbag__db_open(&db, name, DB_WRITE, DB_NORMAL, 0));
+    assert_has(postbag__db_path(&db), name);
+    postbag__db_close(&db);
+    assert_int_equal(chdir(before), 0);
+    free(before);
+}
+
 static void test_db_open_without_wal_is_refused(void **state)
 {
     struct db db;
@@ -271,6 +289,7 @@ int main(void)
         TEST_IN(test_db_open_creates_only_when_told),
         TEST_IN(test_db_open_puts_the_database_into_wal_mode),
         TEST_IN(test_db_open_of_a_strangers_file_leaves_its_mode),
+        TEST_IN(test_db_open_takes_no_path_for_a_uri),
         TEST_IN(test_db_open_without_wal_is_refused),
         TEST_IN(test_db_open_of_another_encoding_is_refused),
         TEST_IN(test_db_open_of_something_else_is_corrupt),

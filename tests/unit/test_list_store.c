@@ -223,6 +223,36 @@ static void test_list_and_view_agree_on_every_state(void **state)
     temp_db_close(&t);
 }
 
+static int keep_reason(void *ctx, const struct postbag_row *row)
+{
+    (void)snprintf(ctx, 32, "%s", row->reason == NULL ? "-" : row->reason);
+    return 0;
+}
+
+static void test_show_dropped_row_says_why(void **state)
+{
+    static const struct {
+        const char *dest;
+        int64_t seq;
+        const char *reason;
+    } all[] = {{"main", 16, "ttl"}, {"main", 15, "-"}, {"cloud", 5, "detached"},
+        {"cloud", 8, "-"}, {"cloud", 12, "-"}, {"cloud", 16, "-"}};
+    struct temp_db t;
+
+    (void)state;
+    temp_db_open(&t);
+    make_two_views(&t);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        char reason[32] = "";
+
+        assert_int_equal(postbag__show_row(&t.db, all[i].dest, all[i].seq, NULL,
+                             keep_reason, reason),
+            POSTBAG_OK);
+        assert_string_equal(reason, all[i].reason);
+    }
+    temp_db_close(&t);
+}
+
 static void test_show_and_view_agree_on_every_row(void **state)
 {
     static const char *const dests[] = {"main", "cloud"};
@@ -346,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_list_callback_ends_the_walk),
         cmocka_unit_test(test_list_and_view_agree_on_every_state),
         cmocka_unit_test(test_show_and_view_agree_on_every_row),
+        cmocka_unit_test(test_show_dropped_row_says_why),
         cmocka_unit_test(test_list_dropped_is_not_published),
         cmocka_unit_test(test_show_finds_log_held_and_foreign_rows),
         cmocka_unit_test(test_inbox_list_filters_by_consumer_and_state),

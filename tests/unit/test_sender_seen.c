@@ -250,6 +250,81 @@ static void test_seen_held_row_is_dropped_too(void **state)
     assert_string_equal(lost(b), "1|1|1|ttl");
 }
 
+/* Refused for good as soon as it was put. */
+static struct relay *dead_at_once(struct bench *b, int ttl_ms)
+{
+    struct relay *r;
+
+    b->r.out->auto_settle = 1;
+    b->r.out->refuse_topic = "a";
+    b->r.out->refuse_reason = 0x99;
+    r = bench_up(b);
+    put(b, "a", ttl_ms);
+    relay_run_ms(r, 20 * SECOND);
+    assert_int_equal(sql_get(b->w.t.app, "SELECT count(*) FROM outbox_held"
+                                         " WHERE state = 'dead'"),
+        1);
+    r->out->refuse_topic = NULL;
+    return r;
+}
+
+static void requeue(struct bench *b)
+{
+    sql_run(b->w.t.app,
+        "UPDATE outbox_held SET state = 'retry', attempts = 0, dead_ms = NULL,"
+        " due_boot = NULL, due_ms = NULL");
+}
+
+static void test_seen_row_that_died_at_once_ages(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = dead_at_once(b, 10 * SECOND);
+
+    requeue(b);
+    relay_run_ms(r, 5 * SECOND);
+    assert_string_equal(fake_topics(r->out, 0), "a");
+    assert_string_equal(lost(b), "1|1|1|ttl");
+}
+
+static void test_seen_dead_row_that_is_young_is_sent_again(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = dead_at_once(b, 60 * SECOND);
+
+    requeue(b);
+    relay_run_ms(r, 5 * SECOND);
+    assert_string_equal(fake_topics(r->out, 0), "a a");
+    assert_string_equal(lost(b), "");
+}
+
+static void test_seen_dead_row_keeps_its_age_over_a_restart(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    (void)dead_at_once(b, 30 * SECOND);
+    r = again_in_the_dark(b);
+    relay_run_ms(r, 15 * SECOND);
+    requeue(b);
+    relay_run_ms(r, 5 * SECOND);
+    assert_string_equal(lost(b), "1|1|1|ttl");
+}
+
+/* However long it stays: what leaves at once beside it costs nothing. */
+static void test_seen_dead_row_costs_one_mark(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = dead_at_once(b, DAY);
+
+    for (int i = 0; i < 100; i++) {
+        put(b, "b", 60 * SECOND);
+        relay_run_ms(r, 200);
+    }
+    relay_run_ms(r, 10 * SECOND);
+    assert_int_equal(marks(b), 1);
+    assert_int_equal(r->out->count, 101);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +341,10 @@ int main(void)
         BENCH(test_seen_rows_without_a_ttl_cost_no_write),
         BENCH(test_seen_rows_cost_a_mark_each_few_seconds),
         BENCH(test_seen_held_row_is_dropped_too),
+        BENCH(test_seen_row_that_died_at_once_ages),
+        BENCH(test_seen_dead_row_that_is_young_is_sent_again),
+        BENCH(test_seen_dead_row_keeps_its_age_over_a_restart),
+        BENCH(test_seen_dead_row_costs_one_mark),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,15 +64,50 @@ static void test_sightings_newest_is_that_of_this_boot(void **state)
     assert_int_equal(postbag__sightings_newest(&s, &elsewhere), 0);
 }
 
+static int forget(int64_t settled, int64_t first_held, int64_t last_held)
+{
+    const struct askers who = {settled, first_held, last_held};
+
+    return postbag__sightings_forget(&s, &who);
+}
+
 static void test_sightings_of_settled_rows_are_forgotten(void **state)
 {
     (void)state;
     see(10, 1000);
     see(20, 2000);
     see(30, 3000);
-    postbag__sightings_forget(&s, 20);
+    assert_false(forget(20, 0, 0));
     assert_int_equal(s.count, 1);
     assert_int_equal(age(5, 4000), 1000);
+    assert_true(forget(30, 0, 0));
+    assert_int_equal(s.count, 0);
+}
+
+static void test_sightings_that_tell_of_held_rows_stay(void **state)
+{
+    (void)state;
+    see(10, 1000);
+    see(20, 2000);
+    see(30, 3000);
+    see(40, 4000);
+    assert_true(forget(40, 15, 25));
+    assert_int_equal(s.count, 2);
+    assert_int_equal(age(15, 5000), 3000);
+    assert_int_equal(age(25, 5000), 2000);
+}
+
+/* Nobody may know how old that other one is. */
+static void test_sightings_of_this_boot_stay_beside_those_of_others(
+    void **state)
+{
+    struct moment elsewhere = at(2, 500, 0);
+
+    (void)state;
+    postbag__sightings_add(&s, 10, &elsewhere);
+    see(20, 2000);
+    assert_false(forget(20, 10, 10));
+    assert_int_equal(s.count, 2);
 }
 
 /* A row per 5 s for some days: any age is told, but for a third of it, and none
@@ -173,6 +208,10 @@ int main(void)
             test_sightings_newest_is_that_of_this_boot, set_up),
         cmocka_unit_test_setup(
             test_sightings_of_settled_rows_are_forgotten, set_up),
+        cmocka_unit_test_setup(
+            test_sightings_that_tell_of_held_rows_stay, set_up),
+        cmocka_unit_test_setup(
+            test_sightings_of_this_boot_stay_beside_those_of_others, set_up),
         cmocka_unit_test_setup(test_sightings_thin_out_with_age, set_up),
         cmocka_unit_test_setup(
             test_sightings_of_another_boot_count_by_a_clock_set_at_both_ends,

@@ -126,6 +126,7 @@ static void test_ttl_newest_unstamped_row_may_not_know_its_age(void **state)
         {"5, 1704067199999, zeroblob(16), 1", 5},
         {"5, 1704067200000, zeroblob(16), 1", 5},
     };
+    struct askers who;
     int64_t newest;
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -133,9 +134,33 @@ static void test_ttl_newest_unstamped_row_may_not_know_its_age(void **state)
             "INSERT INTO outbox(topic, payload, ttl_ms, created_ms, boot,"
             " mono_ms) VALUES ('t', '', %s)",
             all[i].values);
-        assert_ok(postbag__ttl_unstamped(&w->ttl, &newest));
+        assert_ok(postbag__ttl_unstamped(&w->ttl, &newest, &who));
         assert_int_equal(newest, all[i].newest);
+        assert_int_equal(who.first_held, 0);
+        assert_int_equal(who.last_held, 0);
     }
+}
+
+/* Dead ones, too. */
+static void test_ttl_held_unstamped_rows_are_between_two(void **state)
+{
+    struct world *w = *state;
+    struct askers who;
+    int64_t newest;
+
+    sql_run(w->t.app,
+        "INSERT INTO outbox_held(dest, seq, state, id, topic, payload,"
+        " priority, retain, ttl_ms, created_ms, mono_ms) VALUES"
+        " ('main', 1, 'dead', x'', 't', '', 0, 0, NULL, 1, NULL),"
+        " ('main', 2, 'dead', x'', 't', '', 0, 0, 5, 1800000000000, 1),"
+        " ('main', 3, 'dead', x'', 't', '', 0, 0, 5, 1800000000000, NULL),"
+        " ('main', 4, 'retry', x'', 't', '', 2, 0, 5, 1, 1),"
+        " ('main', 5, 'dead', x'', 't', '', 2, 0, 5, 1, 1),"
+        " ('other', 6, 'dead', x'', 't', '', 0, 0, 5, 1, NULL)");
+    assert_ok(postbag__ttl_unstamped(&w->ttl, &newest, &who));
+    assert_int_equal(newest, 0);
+    assert_int_equal(who.first_held, 3);
+    assert_int_equal(who.last_held, 5);
 }
 
 static void test_ttl_what_was_seen_is_read_as_it_was_saved(void **state)
@@ -178,6 +203,13 @@ static void test_ttl_queries_are_seeks(void **state)
                    " INDEXED BY outbox_unstamped WHERE ttl_ms IS NOT NULL AND "
                    "(mono_ms IS NULL OR created_ms < 1704067200000)"),
             "SEARCH outbox USING INDEX outbox_unstamped"));
+    assert_non_null(
+        strstr(sql_text(w->t.app,
+                   "EXPLAIN QUERY PLAN SELECT min(seq) FROM outbox_held"
+                   " INDEXED BY outbox_held_unstamped WHERE dest = 'a' AND"
+                   " ttl_ms IS NOT NULL AND "
+                   "(mono_ms IS NULL OR created_ms < 1704067200000)"),
+            "outbox_held_unstamped (dest=?"));
 }
 
 #define TEST_IN(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -189,6 +221,7 @@ int main(void)
         TEST_IN(test_ttl_row_ahead_says_what_its_age_is_told_by),
         TEST_IN(test_ttl_held_rows_that_wait_come_in_order),
         TEST_IN(test_ttl_newest_unstamped_row_may_not_know_its_age),
+        TEST_IN(test_ttl_held_unstamped_rows_are_between_two),
         TEST_IN(test_ttl_what_was_seen_is_read_as_it_was_saved),
         TEST_IN(test_ttl_queries_are_seeks),
     };
