@@ -47,6 +47,7 @@ static int hire(
 
     crew->port = c->port;
     crew->members = postbag__alloc((all->count + 1) * sizeof(*crew->members));
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): they are pointers */
     crew->wakes = postbag__alloc((all->count + 1) * sizeof(*crew->wakes));
     if (crew->members == NULL || crew->wakes == NULL)
         return postbag__fail(why, POSTBAG_ENOMEM, "no memory for workers");

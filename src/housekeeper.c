@@ -365,6 +365,8 @@ static int purge_if_due(struct housekeeper *h, int64_t now_us)
 /* Once: with as many commands a day it goes on for ever. */
 static void tell_forgotten(struct housekeeper *h)
 {
+    int64_t excess = h->sweep.excess + h->sweep.forgotten;
+
     if (h->sweep.forgotten == 0 || h->has_told)
         return;
     h->has_told = 1;
@@ -372,8 +374,7 @@ static void tell_forgotten(struct housekeeper *h)
         "there are %lld done commands more than inbox_done_max_rows (%lu): the"
         " oldest are forgotten, the youngest of them %lld s after it was done"
         " instead of inbox_keep_s (%lu); should one come again, it is new",
-        (long long)(h->sweep.excess + h->sweep.forgotten),
-        (unsigned long)h->options.inbox_done_max_rows,
+        (long long)excess, (unsigned long)h->options.inbox_done_max_rows,
         (long long)(h->sweep.youngest_ms / 1000),
         (unsigned long)h->options.inbox_keep_s);
 }

@@ -65,8 +65,11 @@ int postbag_open(struct postbag **out, const struct postbag_config *config,
     }
     *out = NULL;
     p = postbag__alloc(sizeof(*p));
-    err = p == NULL ? postbag__fail(why, POSTBAG_ENOMEM, "no memory")
-                    : postbag__config_copy(&p->config, config, why);
+    if (p == NULL) {
+        destroy_transports(config);
+        return postbag__fail(why, POSTBAG_ENOMEM, "no memory");
+    }
+    err = postbag__config_copy(&p->config, config, why);
     if (err != POSTBAG_OK) {
         destroy_transports(config);
         goto fail;

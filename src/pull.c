@@ -14,9 +14,9 @@
 
 #include "abi.h"
 #include "backoff.h"
+#include "command.h"
 #include "error.h"
 #include "inbox_store.h"
-#include "mem.h"
 #include "printable.h"
 #include "writer.h"
 
@@ -37,64 +37,6 @@ static struct inbox_now now_of(const struct postbag_writer *w)
     n.mono_ms = port->mono_us(port->ctx) / 1000;
     n.wall_ms = port->wall_ms(port->ctx);
     return n;
-}
-
-/* ---- a copy, which no statement has to stay open for ------------------- */
-
-/* Without bytes it only counts. */
-struct shelf {
-    char *bytes;
-    size_t used;
-};
-
-static const void *lay(struct shelf *s, const void *bytes, size_t len)
-{
-    size_t from = s->used;
-
-    if (bytes == NULL)
-        return NULL;
-    s->used += len + 1;
-    if (s->bytes == NULL)
-        return bytes;
-    memcpy(s->bytes + from, bytes, len);
-    s->bytes[from + len] = '\0';
-    return s->bytes + from;
-}
-
-static const char *lay_text(struct shelf *s, const char *text)
-{
-    return text == NULL ? NULL : lay(s, text, strlen(text));
-}
-
-static void lay_all(struct shelf *s, struct postbag_command *c)
-{
-    c->consumer = lay_text(s, c->consumer);
-    c->source = lay_text(s, c->source);
-    c->id = lay(s, c->id, c->id_len);
-    c->topic = lay_text(s, c->topic);
-    c->payload = lay(s, c->payload, c->payload_len);
-    c->content_type = lay_text(s, c->content_type);
-    c->key = lay_text(s, c->key);
-    c->response_topic = lay_text(s, c->response_topic);
-    c->correlation = lay(s, c->correlation, c->correlation_len);
-    c->headers = lay_text(s, c->headers);
-    c->traceparent = lay_text(s, c->traceparent);
-    c->tracestate = lay_text(s, c->tracestate);
-    c->correlation_id = lay_text(s, c->correlation_id);
-}
-
-static int copy(struct postbag_writer *w, struct postbag_command *c)
-{
-    struct shelf s = {0};
-
-    lay_all(&s, c);
-    w->pulled = postbag__alloc(s.used + 1);
-    if (w->pulled == NULL)
-        return postbag__fail(
-            &w->db.fault, POSTBAG_ENOMEM, "no memory for a command");
-    s = (struct shelf){.bytes = w->pulled};
-    lay_all(&s, c);
-    return POSTBAG_OK;
 }
 
 /* ---- next -------------------------------------------------------------- */
@@ -147,7 +89,10 @@ static int find(struct postbag_writer *w, struct inbox_store *s,
             break;
         if (!postbag__inbox_is_expired(&row, &at)) {
             *out = row.command;
-            return copy(w, out);
+            err = postbag__command_copy(&w->pulled, out);
+            return err == POSTBAG_OK ? err
+                                     : postbag__fail(&w->db.fault, err,
+                                           "no memory for a command");
         }
         postbag__inbox_release(s);
         err = bury(w, s, row.arrival);
@@ -173,8 +118,6 @@ int postbag_inbox_next(
         return postbag__fail(
             &w->db.fault, err, "next: struct_size is not of this library");
     size = out->struct_size;
-    postbag__free(w->pulled);
-    w->pulled = NULL;
     postbag__inbox_open(&store, &w->db);
     err = find(w, &store, consumer, &found);
     postbag__inbox_close(&store);

@@ -146,7 +146,7 @@ void postbag_writer_close(struct postbag_writer *w)
     postbag__finalize(&w->check_headers);
     postbag__gauge_close(&w->gauge);
     postbag__free(w->result);
-    postbag__free(w->pulled);
+    postbag__arena_free(&w->pulled);
     postbag__free(w);
 }
 

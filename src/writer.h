@@ -3,6 +3,7 @@
 #ifndef POSTBAG_SRC_WRITER_H
 #define POSTBAG_SRC_WRITER_H
 
+#include "arena.h"
 #include "db.h"
 #include "gauge.h"
 #include "schema.h"
@@ -21,7 +22,7 @@ struct postbag_writer {
     int64_t newest;           /* seq of the last put of this transaction */
     const char *reply_topics; /* where replies may go; NULL: none are given */
     void *result;             /* of the last claim; NULL: none */
-    void *pulled;             /* the last command's texts; NULL: none */
+    struct arena pulled;      /* the last command's texts */
 };
 
 /* Where a connection of ours is used (the worker's).  Takes no gate and
