@@ -4,10 +4,9 @@
  * effect of its command comes once: in order, or not at all.
  */
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include "failing_mem.h"
-#include "inbox_script.h"
+#include "inbox_life.h"
 
 /* ---- what the slow part does ------------------------------------------- */
 
@@ -377,33 +376,6 @@ static void test_handling_slow_lets_a_requeued_elder_go_first(void **state)
 
 /* ---- the process ends -------------------------------------------------- */
 
-/* In a process of its own.  1: it survived. */
-static int live(struct inbox_world *w)
-{
-    pid_t child;
-    int status;
-
-    postbag__receiver_close(w->receiver);
-    postbag__worker_close(w->worker);
-    postbag__db_close(&w->t.db);
-    w->receiver = NULL;
-    w->worker = NULL;
-    child = fork();
-    if (child == 0) {
-        world_open_worker(w, "");
-        while (world_run_one(w))
-            ;
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(
-        postbag__db_open(&w->t.db, w->t.path, DB_WRITE, DB_NORMAL, 1000),
-        POSTBAG_OK);
-    world_restart(w);
-    assert_true(WIFEXITED(status) || WTERMSIG(status) == SIGKILL);
-    return WIFEXITED(status);
-}
-
 static void test_handling_slow_killer_is_dead_after_max_attempts(void **state)
 {
     struct inbox_world *w = *state;
@@ -411,7 +383,7 @@ static void test_handling_slow_killer_is_dead_after_max_attempts(void **state)
 
     slow.kill = 1;
     world_deliver(w, "1", "k");
-    while (!live(w)) {
+    while (!live(w, SIGKILL)) {
         assert_true(++deaths < 100);
         world_pass_ms(w, 4 * WORLD_RETRY_BASE_MS);
     }

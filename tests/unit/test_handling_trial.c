@@ -3,10 +3,8 @@
  * A handler that ends the process: its command is charged an attempt and ends
  * among the dead, others go on, and who lives pays next to nothing for it.
  */
-#include <sys/wait.h>
-
 #include "file_limit.h"
-#include "inbox_script.h"
+#include "inbox_life.h"
 
 /* ---- lives ------------------------------------------------------------- */
 
@@ -21,33 +19,6 @@ static enum postbag_outcome die_or(
         (void)raise(SIGSEGV);
     }
     return handle(ctx, cmd, w);
-}
-
-/* In a process of its own, handle all that is due.  1: it survived. */
-static int live(struct inbox_world *w)
-{
-    pid_t child;
-    int status;
-
-    postbag__receiver_close(w->receiver);
-    postbag__worker_close(w->worker);
-    postbag__db_close(&w->t.db);
-    w->receiver = NULL;
-    w->worker = NULL;
-    child = fork();
-    if (child == 0) {
-        world_open_worker(w, "");
-        while (world_run_one(w))
-            ;
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(
-        postbag__db_open(&w->t.db, w->t.path, DB_WRITE, DB_NORMAL, 1000),
-        POSTBAG_OK);
-    world_restart(w);
-    assert_true(WIFEXITED(status) || WTERMSIG(status) == SIGSEGV);
-    return WIFEXITED(status);
 }
 
 static int set_up_lives(void **state)
@@ -66,7 +37,7 @@ static int count_deaths(struct inbox_world *w)
 {
     int deaths = 0;
 
-    while (!live(w)) {
+    while (!live(w, SIGSEGV)) {
         assert_true(++deaths < 100);
         world_pass_ms(w, 4 * WORLD_RETRY_BASE_MS);
     }
@@ -99,8 +70,8 @@ static void test_handling_trial_killer_holds_up_no_others(void **state)
     world_deliver(w, "x", "k");
     world_deliver(w, "1", "other");
     assert_int_equal(world_deliver_on(w, "cmd/b", "2", "k", "go"), POSTBAG_OK);
-    assert_int_equal(live(w), 0);
-    assert_int_equal(live(w), 1);
+    assert_int_equal(live(w, SIGSEGV), 0);
+    assert_int_equal(live(w, SIGSEGV), 1);
     assert_int_equal(in_state(w, "done"), 2);
     assert_int_equal(
         temp_db_get(&w->t, "SELECT attempts FROM inbox WHERE id = 'x'"
