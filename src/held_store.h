@@ -61,7 +61,8 @@ enum { HELD_ERROR_MAX = 200 };
 /* All below: in a fenced transaction of the caller. */
 
 struct hold {
-    const char *state; /* "retry", "behind" or "dead" */
+    const char *state; /* "retry", "behind" or "dead"; "retry" is kept as
+                          "behind" where an older row of its key waits */
     int attempts;
     const struct due *due; /* NULL: not by the clock */
     const char *error;
@@ -104,8 +105,7 @@ POSTBAG_CHECK int postbag__held_plan_anew(
     struct held_store *h, const struct due *due);
 /* When the next dead row comes back, in ms of this boot; INT64_MAX: none. */
 POSTBAG_CHECK int postbag__held_next_revival(struct held_store *h, int64_t *ms);
-/* The dead whose time has come, no more than `most`, are retry rows again.
- * postbag__line_up comes next. */
+/* The dead whose time has come, no more than `most`, are retry rows again. */
 POSTBAG_CHECK int postbag__held_revive(
     struct held_store *h, int64_t now_ms, int64_t most, int64_t *count_out);
 

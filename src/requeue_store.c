@@ -7,7 +7,7 @@
  */
 #include "requeue_store.h"
 
-static int revive(struct db *db, const char *dest, int64_t seq,
+int postbag__requeue(struct db *db, const char *dest, int64_t seq,
     const struct postbag_id *id, int64_t *count_out)
 {
     struct stmt s;
@@ -32,30 +32,4 @@ static int revive(struct db *db, const char *dest, int64_t seq,
     *count_out = postbag__changes(db);
     postbag__finalize(&s);
     return err;
-}
-
-int postbag__line_up(struct db *db, const char *dest)
-{
-    struct stmt s;
-    int err = postbag__prepare(db, &s,
-        "UPDATE outbox_held AS t SET state = 'behind'"
-        " WHERE t.dest = ?1 AND t.state = 'retry' AND t.key IS NOT NULL"
-        " AND EXISTS (SELECT 1 FROM outbox_held e WHERE e.dest = ?1"
-        "  AND e.key = t.key AND e.key IS NOT NULL AND e.seq < t.seq"
-        "  AND e.priority = t.priority AND e.state <> 'dead')");
-
-    if (err != POSTBAG_OK)
-        return err;
-    postbag__bind_text(&s, 1, dest);
-    err = postbag__run(&s);
-    postbag__finalize(&s);
-    return err;
-}
-
-int postbag__requeue(struct db *db, const char *dest, int64_t seq,
-    const struct postbag_id *id, int64_t *count_out)
-{
-    int err = revive(db, dest, seq, id, count_out);
-
-    return err == POSTBAG_OK ? postbag__line_up(db, dest) : err;
 }

@@ -10,8 +10,4 @@
 POSTBAG_CHECK int postbag__requeue(struct db *db, const char *dest, int64_t seq,
     const struct postbag_id *id, int64_t *count_out);
 
-/* Of one key only the oldest is tried; the others wait behind it.  After rows
- * were made retry rows; in a write transaction of the caller. */
-POSTBAG_CHECK int postbag__line_up(struct db *db, const char *dest);
-
 #endif

@@ -2,7 +2,7 @@
 /*
  * What is held is found by seeks: what is due, what waits behind a key, the
  * oldest dead.  Triggers keep rows and bytes beside the cursor, so that nobody
- * counts by a walk.
+ * counts by a walk, and let one row of a key be tried at a time.
  */
 #include "schema_held.h"
 
@@ -27,6 +27,23 @@
     "  dead_rows = dead_rows - (OLD.state = 'dead')," \
     "  dead_bytes = dead_bytes - (OLD.state = 'dead') * " OLD_BYTES \
     " WHERE dest = OLD.dest AND lane = OLD.priority;"
+
+/*
+ * Of a key only the oldest that is not dead is tried, whoever holds a row or
+ * calls it back, and in whatever order: one that was acknowledged, but in RAM
+ * alone, is sent again after a crash and may be refused then, while a later one
+ * is held.  Of those that were there one at most is tried: if NEW is the oldest,
+ * the next one steps back, else NEW does.
+ */
+#define LIVE_OF_KEY \
+    "(SELECT min(seq) FROM outbox_held WHERE dest = NEW.dest" \
+    "  AND key = NEW.key AND key IS NOT NULL AND priority = NEW.priority" \
+    "  AND state <> 'dead'"
+#define LINE_UP \
+    " UPDATE outbox_held SET state = 'behind', due_boot = NULL, due_ms = NULL" \
+    " WHERE dest = NEW.dest AND +state = 'retry'" \
+    "  AND seq IN (NEW.seq, " LIVE_OF_KEY " AND seq > NEW.seq))" \
+    "  AND seq <> " LIVE_OF_KEY ");"
 
 static const char *const statements[] = {
     "CREATE TABLE outbox_held("
@@ -68,6 +85,14 @@ static const char *const statements[] = {
     "CREATE TRIGGER outbox_held_turn AFTER UPDATE OF state ON outbox_held"
     " WHEN (OLD.state = 'dead') <> (NEW.state = 'dead')"
     " BEGIN" DISCOUNT_OLD COUNT_NEW " END",
+
+    "CREATE TRIGGER outbox_held_line AFTER INSERT ON outbox_held"
+    " WHEN NEW.state = 'retry' AND NEW.key IS NOT NULL"
+    " BEGIN" LINE_UP " END",
+
+    "CREATE TRIGGER outbox_held_back AFTER UPDATE OF state ON outbox_held"
+    " WHEN OLD.state = 'dead' AND NEW.state = 'retry' AND NEW.key IS NOT NULL"
+    " BEGIN" LINE_UP " END",
 };
 
 int postbag__schema_create_held(struct db *db)

@@ -4,7 +4,6 @@
  * without an operator (option dead_requeue_s).  When stands in outbox_held
  * since they died, by the clock of this boot; another boot waits anew.
  */
-#include "requeue_store.h"
 #include "sender.h"
 
 enum { MOST_ROWS = 64 };
@@ -69,8 +68,6 @@ int postbag__sender_revive(struct sender *s, int64_t now_us)
     if (err != POSTBAG_OK)
         return err;
     err = postbag__held_revive(s->held, now_us / 1000, room(s), &count);
-    if (err == POSTBAG_OK)
-        err = postbag__line_up(s->db, s->held->dest);
     err = finish(s, err);
     if (err != POSTBAG_OK)
         return err;

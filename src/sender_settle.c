@@ -95,8 +95,7 @@ static int hold(struct sender *s, int lane, struct entry *e, const char *state,
     int is_suspect = names_suspect(error);
     const struct hold hold = {
         .state = state,
-        .attempts =
-            error != NULL && strcmp(state, "behind") != 0 && !is_suspect,
+        .attempts = error != NULL && !is_suspect,
         .due = due,
         .error = error,
         .deaths = postbag__trial_deaths(&s->trial, lane, e->seq),
@@ -139,7 +138,7 @@ static int keep_place(struct sender *s, int lane, struct entry *e)
         return before;
     if ((uint32_t)before >= most || (uint32_t)before >= s->lanes[lane].size)
         return 0;
-    err = hold(s, lane, e, before == 0 ? "retry" : "behind", NULL, NULL);
+    err = hold(s, lane, e, "retry", NULL, NULL);
     return err == POSTBAG_OK ? 1 : err;
 }
 
@@ -271,24 +270,17 @@ static int settle_held(
     return held_refused(s, &row, attempts, why.text);
 }
 
-/* An older row of its key may have been requeued while this one was in flight:
- * then it waits for that one, or the two would race. */
 static int hold_refused(
     struct sender *s, int lane, struct entry *e, const struct settled *letter)
 {
     struct due again;
     struct why why;
-    int is_held;
 
     describe(&why, letter);
     if (is_over(s, 1, letter->reason))
         return hold(s, lane, e, "dead", why.text,
             postbag__sender_comes_back(s, is_mendable(letter->reason), &again));
-    is_held = postbag__held_before(s->held, e->seq, 1);
-    if (is_held < 0)
-        return is_held;
-    return postbag__sender_hold(
-        s, lane, e, is_held ? "behind" : "retry", why.text);
+    return postbag__sender_hold(s, lane, e, "retry", why.text);
 }
 
 static int settle_log(

@@ -140,6 +140,37 @@ static void test_keys_held_order_survives_a_restart(void **state)
     assert_string_equal(held(b), "");
 }
 
+/* a1 was acknowledged behind one that was not: so the cursor did not pass it,
+ * and it is sent again, while a2 is held. */
+static void test_keys_older_one_refused_after_a_crash_holds_the_later_back(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    relay_put(r, "plain", 1);
+    relay_put_key(r, "a1", "a");
+    relay_put_key(r, "a2", "a");
+    relay_run_ms(r, 100);
+    fake_settle(r->out, 1, 0);
+    relay_run_ms(r, 100);
+    fake_settle(r->out, 2, DENIED);
+    relay_run_ms(r, 100);
+    assert_string_equal(held(b), "a2|retry");
+    relay_kill(r);
+    relay_init(r, &b->w);
+    r = bench_up(b);
+    relay_run_ms(r, 100);
+    fake_settle(r->out, 1, DENIED);
+    relay_run_ms(r, 100);
+    assert_string_equal(held(b), "a1|retry a2|behind");
+    r->out->auto_settle = 1;
+    fake_settle(r->out, 0, 0);
+    relay_run_ms(r, 10000);
+    assert_string_equal(fake_topics(r->out, 0), "plain1 a1 a1 a2");
+    assert_string_equal(held(b), "");
+}
+
 static void test_keys_held_row_of_an_earlier_boot_is_due_at_once(void **state)
 {
     struct bench *b = *state;
@@ -217,6 +248,9 @@ static void test_keys_refused_while_an_older_one_is_requeued_waits_for_it(
     fake_settle(r->out, 4, DENIED);
     relay_run_ms(r, 1000);
     assert_string_equal(held(b), "a1|retry a4|behind");
+    assert_int_equal(sql_get(b->w.t.app, "SELECT attempts FROM outbox_held"
+                                         " WHERE topic = 'a4'"),
+        1);
     fake_settle(r->out, 5, 0);
     relay_run_ms(r, 1000);
     assert_string_equal(fake_topics(r->out, 4), "a4 a1 a4");
@@ -329,6 +363,7 @@ int main(void)
         BENCH(test_keys_next_of_a_released_key_may_be_refused_too),
         BENCH(test_keys_of_urgent_lanes_are_their_own),
         BENCH(test_keys_held_order_survives_a_restart),
+        BENCH(test_keys_older_one_refused_after_a_crash_holds_the_later_back),
         BENCH(test_keys_held_row_of_an_earlier_boot_is_due_at_once),
         BENCH(test_keys_requeued_message_leaves_with_its_id),
         BENCH(test_keys_requeued_messages_of_a_key_leave_in_order),
