@@ -32,8 +32,8 @@
  * Of a key only the oldest that is not dead is tried, whoever holds a row or
  * calls it back, and in whatever order: one that was acknowledged, but in RAM
  * alone, is sent again after a crash and may be refused then, while a later one
- * is held.  Of those that were there one at most is tried: if NEW is the oldest,
- * the next one steps back, else NEW does.
+ * is held.  Of those that were there one at most is tried: if NEW is now the
+ * oldest, the next one steps back, else NEW does.
  */
 #define LIVE_OF_KEY \
     "(SELECT min(seq) FROM outbox_held WHERE dest = NEW.dest" \

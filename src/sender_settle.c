@@ -128,11 +128,16 @@ int postbag__sender_hold(struct sender *s, int lane, struct entry *e,
 static int keep_place(struct sender *s, int lane, struct entry *e)
 {
     uint32_t most = s->options.held_max_per_key;
+    struct row row;
     int before;
-    int err;
+    int err = postbag__outbox_fetch(s->outbox, e->seq, &s->row_arena, &row);
 
-    if (!postbag__sender_may_hold(s, lane))
-        return 0;
+    if (err == POSTBAG_ENOTFOUND) { /* dropped before it was reserved */
+        postbag__lane_settle(&s->lanes[lane], e, OUTCOME_GONE);
+        return 1;
+    }
+    if (err != POSTBAG_OK || !postbag__sender_may_hold(s, lane))
+        return err;
     before = postbag__held_before(s->held, e->seq, most);
     if (before < 0)
         return before;

@@ -195,6 +195,35 @@ static void test_release_holds_no_more_of_a_key_than_may_be(void **state)
     assert_string_equal(held(b), "");
 }
 
+/* Row 9 waited in the ring for k1, and was not reserved, when a newer value
+ * dropped it: it is counted already. */
+static void test_release_does_not_keep_what_a_writer_dropped(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.window = 3;
+    r = bench_up(b);
+    relay_put_key(r, "k1", "k");
+    relay_put(r, "t", 7);
+    for (int i = 0; i < 2; i++) {
+        sql_run(b->w.t.app, "INSERT INTO outbox(topic, payload, key, coalesce)"
+                            " VALUES ('value', '', 'k', 'c')");
+        relay_run_ms(r, 10);
+    }
+    relay_put(r, "u", 1);
+    for (size_t i = 1; i <= 8; i++) {
+        fake_settle(r->out, i, 0);
+        relay_run_ms(r, 10);
+    }
+    relay_close(r);
+    assert_string_equal(held(b), "k1 retry 0, value behind 0");
+    assert_string_equal(
+        sql_text(b->w.t.app, "SELECT settled_rows, delivered, dropped"
+                             " FROM outbox_cursor WHERE lane = 0"),
+        "11|8|1");
+}
+
 /* Else all that waits of that key would be copied, too. */
 static void test_release_lets_the_next_of_the_key_wait_in_the_log(void **state)
 {
@@ -281,6 +310,7 @@ int main(void)
         BENCH(test_release_repeats_nothing_that_was_acknowledged),
         BENCH(test_release_keeps_what_was_not_acknowledged_in_order),
         BENCH(test_release_holds_no_more_of_a_key_than_may_be),
+        BENCH(test_release_does_not_keep_what_a_writer_dropped),
         BENCH(test_release_lets_the_next_of_the_key_wait_in_the_log),
         BENCH(test_release_joins_a_queue_longer_than_the_ring),
         BENCH(test_release_makes_no_queue_longer_than_the_ring),
