@@ -372,10 +372,11 @@ static void note_answer(struct sender *s, struct slot *slot,
     if (letter->err == POSTBAG_OK || letter->err == POSTBAG_EREFUSED)
         postbag__trial_answered(
             &s->trial, slot->is_held ? TRIAL_HELD : slot->lane, slot->seq);
-    if (letter->err == POSTBAG_OK || !says_nothing_of_the_row(letter))
+    if (letter->err == POSTBAG_OK || !says_nothing_of_the_row(letter)) {
+        postbag__suspicion_forget(&s->suspicion, slot->seq);
         postbag__suspicion_answered(
             &s->suspicion, slot->nth, letter->err == POSTBAG_OK);
-    else if (letter->err != POSTBAG_EREFUSED)
+    } else if (letter->err != POSTBAG_EREFUSED)
         postbag__suspicion_lost(&s->suspicion, slot->seq, slot->nth);
     if (letter->err == POSTBAG_OK)
         note_puback(s);

@@ -3,6 +3,8 @@
  * before stands in its error, and one more death decides. */
 #include "suspicion.h"
 
+#include <string.h>
+
 void postbag__suspicion_link_up(struct suspicion *s)
 {
     s->answered = 0;
@@ -50,15 +52,57 @@ static void count_death(
         s->left = lost;
 }
 
-/* Not begun anew when set aside: if that cannot be written, the next end sets
- * it aside. */
-static enum suspicion_verdict count_end(struct suspicion *s)
+/* ---- what is known of a row ---- */
+
+/* Where the record of this row is, or else the oldest. */
+static int find(const struct suspicion *s, int64_t seq)
 {
-    if (s->seq != s->oldest)
-        s->ends = 0;
-    s->seq = s->oldest;
-    s->ends++;
-    if (s->ends < SUSPICION_ENDS)
+    int at = 0;
+
+    while (at < SUSPICION_ROWS - 1 && s->records[at].seq != seq)
+        at++;
+    return at;
+}
+
+static void move_to_front(struct suspicion *s, int at)
+{
+    struct suspicion_record found = s->records[at];
+
+    memmove(&s->records[1], s->records, (size_t)at * sizeof(found));
+    s->records[0] = found;
+}
+
+/* Of a row of which nothing is known: a new one, in place of the oldest. */
+static struct suspicion_record *record_of(struct suspicion *s, int64_t seq)
+{
+    int at = find(s, seq);
+
+    if (s->records[at].seq != seq)
+        s->records[at] = (struct suspicion_record){.seq = seq};
+    move_to_front(s, at);
+    return &s->records[0];
+}
+
+void postbag__suspicion_forget(struct suspicion *s, int64_t seq)
+{
+    int at = find(s, seq);
+
+    if (s->records[at].seq != seq)
+        return;
+    memmove(&s->records[at], &s->records[at + 1],
+        (size_t)(SUSPICION_ROWS - 1 - at) * sizeof(s->records[0]));
+    s->records[SUSPICION_ROWS - 1].seq = 0;
+}
+
+/* ---- the end of a connection ---- */
+
+/* Not begun anew when set aside: if that cannot be written, the next end sets
+ * it aside.  Nor when another row is at fault: the two would take turns. */
+static enum suspicion_verdict count_end(
+    struct suspicion *s, struct suspicion_record *r)
+{
+    r->ends++;
+    if (r->ends < SUSPICION_ENDS)
         return SUSPICION_NONE;
     settle_one(s);
     s->aside++;
@@ -72,14 +116,15 @@ static enum suspicion_verdict count_end(struct suspicion *s)
 static enum suspicion_verdict count_silence(
     struct suspicion *s, uint32_t lost, int is_in_the_way)
 {
+    struct suspicion_record *r = record_of(s, s->oldest);
     int has_no_other =
         lost == 1 && (postbag__suspicion_isolates(s) || is_in_the_way);
 
     if (s->nth < s->answered)
-        s->passed = s->oldest;
-    if (s->passed != s->oldest && !has_no_other)
+        r->is_passed = 1;
+    if (!r->is_passed && !has_no_other)
         return SUSPICION_NONE;
-    return count_end(s);
+    return count_end(s, r);
 }
 
 /* A quota is of all messages, so a suspect may only have been the next. */
@@ -101,14 +146,16 @@ enum suspicion_verdict postbag__suspicion_death(struct suspicion *s,
     s->has_denied = 0;
     if (lost == 0 || end == SUSPICION_NO_ROWS)
         return SUSPICION_NONE;
-    if (lost == 1 && lone->is_suspect)
+    if (lost == 1 && lone->is_suspect) {
+        postbag__suspicion_forget(s, s->oldest);
         return judge_suspect(s, end);
+    }
     if (end == SUSPICION_SILENCE)
         return count_silence(s, lost, lone->is_in_the_way);
     count_death(s, lost, end);
     if (end == SUSPICION_QUOTA && postbag__suspicion_was_acked(s))
         return SUSPICION_NONE; /* it is the quota that was used up */
-    return lost == 1 ? count_end(s) : SUSPICION_NONE;
+    return lost == 1 ? count_end(s, record_of(s, s->oldest)) : SUSPICION_NONE;
 }
 
 int postbag__suspicion_isolates(const struct suspicion *s)

@@ -16,6 +16,10 @@
 #include <stdint.h>
 
 enum { SUSPICION_DEATHS = 2, SUSPICION_ENDS = 3 };
+/* Of so many rows is known what they did.  More do not take turns at ending
+ * connections: of each of four lanes the first of the log, and the first of
+ * what is held. */
+enum { SUSPICION_ROWS = 8 };
 
 /* How a connection ended. */
 enum suspicion_end {
@@ -34,12 +38,16 @@ enum suspicion_verdict {
     SUSPICION_GUILTY     /* the suspect is dead */
 };
 
+struct suspicion_record {
+    int64_t seq;   /* 0: none */
+    uint32_t ends; /* that speak against it */
+    int is_passed; /* the broker passed it over, some time */
+};
+
 struct suspicion {
     uint32_t deaths; /* in a row, with rows in flight and no PUBACK */
     uint32_t left;   /* rows still to settle one at a time; 0: no isolation */
-    int64_t seq;     /* that the last ends speak against ... */
-    uint32_t ends;   /* ... so many */
-    int64_t passed;  /* the broker passed this one over, some time */
+    struct suspicion_record records[SUSPICION_ROWS]; /* the latest first */
     uint32_t aside;  /* rows set aside since the last PUBACK */
     uint32_t denied; /* connections since a suspect was tried, if one waited */
     /* of this connection */
@@ -57,6 +65,8 @@ void postbag__suspicion_link_up(struct suspicion *s);
  * refusal clears nobody: there are brokers that hang up after it. */
 void postbag__suspicion_answered(
     struct suspicion *s, uint64_t nth, int is_success);
+/* It answered this row, with success or a refusal: the row ends nothing. */
+void postbag__suspicion_forget(struct suspicion *s, int64_t seq);
 /* The connection ended with this row in flight, its nth send. */
 void postbag__suspicion_lost(struct suspicion *s, int64_t seq, uint64_t nth);
 /* What is known of a lone row besides. */

@@ -203,7 +203,7 @@ static void test_silence_after_answers_suspects_nobody(void **state)
             relay_run_ms(r, 100);
         }
     }
-    assert_int_equal(r->e.sender.suspicion.ends, 0);
+    assert_int_equal(r->e.sender.suspicion.records[0].ends, 0);
     assert_string_equal(held_now(b), "");
     assert_int_equal(delivered(b), 50);
 }

@@ -156,7 +156,7 @@ static void test_suspect_our_own_hanging_up_suspects_nobody(void **state)
     relay_run_ms(r, 600 * 1000);
     assert_true(r->out->count > 10);
     assert_string_equal(held_now(b), "");
-    assert_int_equal(r->e.sender.suspicion.ends, 0);
+    assert_int_equal(r->e.sender.suspicion.records[0].ends, 0);
 }
 
 /* Something is always in flight, until the suspect's turn comes. */

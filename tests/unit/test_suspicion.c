@@ -74,7 +74,7 @@ static void test_suspicion_attempts_that_fail_count_nothing(void **state)
         assert_int_equal(postbag__suspicion_death(&s, SUSPICION_HANG_UP, &lone),
             SUSPICION_NONE);
     }
-    assert_int_equal(s.ends, 1);
+    assert_int_equal(s.records[0].ends, 1);
     assert_int_equal(s.deaths, 0);
 }
 
@@ -125,6 +125,51 @@ static void test_suspicion_company_or_another_row_is_no_third_death(
     (void)die(&s, 0, "a", 0);
     assert_int_equal(die(&s, 0, "ab", 0), SUSPICION_NONE);
     assert_int_equal(die(&s, 0, "b", 0), SUSPICION_NONE);
+    assert_int_equal(die(&s, 0, "b", 0), SUSPICION_NONE);
+}
+
+/* One hangs up, the next is never answered, and so on: who was first last time
+ * need not be first again. */
+static void test_suspicion_rows_that_take_turns_are_each_set_aside(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    (void)die(&s, 0, "abcdefgh", 0);
+    (void)die(&s, 0, "abcdefgh", 0);
+    for (int i = 0; i < 3 * 8; i++) {
+        const char row[] = {(char)('a' + i % 8), 0};
+
+        assert_int_equal(end_with(&s, 0, row,
+                             i % 2 ? SUSPICION_SILENCE : SUSPICION_HANG_UP, 0),
+            i < 2 * 8 ? SUSPICION_NONE : SUSPICION_SET_ASIDE);
+    }
+}
+
+static void test_suspicion_answer_clears_the_row_it_is_for(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    (void)die(&s, 0, "a", 0);
+    (void)die(&s, 0, "b", 0);
+    (void)die(&s, 0, "a", 0);
+    (void)die(&s, 0, "b", 0);
+    postbag__suspicion_forget(&s, 'b');
+    postbag__suspicion_forget(&s, 'c');
+    assert_int_equal(die(&s, 0, "b", 0), SUSPICION_NONE);
+    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
+}
+
+/* An operator has it sent once more. */
+static void test_suspicion_row_that_was_judged_begins_anew(void **state)
+{
+    struct suspicion s = {0};
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        (void)die(&s, 0, "a", 0);
+    assert_int_equal(die(&s, 1, "a", 1), SUSPICION_GUILTY);
     assert_int_equal(die(&s, 0, "a", 0), SUSPICION_NONE);
     assert_int_equal(die(&s, 0, "a", 0), SUSPICION_NONE);
     assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
@@ -257,7 +302,7 @@ static void test_suspicion_passing_over_one_says_nothing_of_another(
 
     (void)state;
     for (int i = 0; i < 10; i++)
-        assert_int_equal(pass_over(&s, 'a' + 10 * (i % 2)), SUSPICION_NONE);
+        assert_int_equal(pass_over(&s, 'a' + i), SUSPICION_NONE);
     for (int i = 0; i < 10; i++)
         assert_int_equal(fall_silent(&s, 0, "z"), SUSPICION_NONE);
 }
@@ -273,7 +318,7 @@ static void test_suspicion_silence_after_answers_counts_for_nothing(
         assert_int_equal(fall_silent(&s, 2, "ab"), SUSPICION_NONE);
         assert_int_equal(fall_silent(&s, 0, "a"), SUSPICION_NONE);
     }
-    assert_int_equal(s.ends, 0);
+    assert_int_equal(s.records[0].ends, 0);
     assert_int_equal(s.deaths, 0);
 }
 
@@ -344,7 +389,7 @@ static void test_suspicion_quota_that_others_used_up_counts_for_nothing(
     for (int i = 0; i < 10; i++)
         assert_int_equal(
             end_with(&s, 1, "a", SUSPICION_QUOTA, 0), SUSPICION_NONE);
-    assert_int_equal(s.ends, 0);
+    assert_int_equal(s.records[0].ends, 0);
     assert_int_equal(
         end_with(&s, 1, "a", SUSPICION_QUOTA, 1), SUSPICION_CHARGE);
     assert_int_equal(end_with(&s, 0, "a", SUSPICION_QUOTA, 1), SUSPICION_AGAIN);
@@ -358,10 +403,12 @@ static void test_suspicion_ends_of_the_link_count_for_nothing(void **state)
 
     (void)state;
     for (int i = 0; i < 10; i++) {
-        (void)end_with(&s, 0, "a", SUSPICION_NO_ROWS, 0);
-        (void)end_with(&s, 1, "a", SUSPICION_NO_ROWS, 1);
+        assert_int_equal(
+            end_with(&s, 0, "a", SUSPICION_NO_ROWS, 0), SUSPICION_NONE);
+        assert_int_equal(
+            end_with(&s, 1, "a", SUSPICION_NO_ROWS, 1), SUSPICION_NONE);
     }
-    assert_int_equal(s.ends, 0);
+    assert_int_equal(s.records[0].ends, 0);
     assert_int_equal(postbag__suspicion_isolates(&s), 0);
 }
 
@@ -419,6 +466,10 @@ int main(void)
         cmocka_unit_test(test_suspicion_third_death_alone_sets_aside),
         cmocka_unit_test(
             test_suspicion_company_or_another_row_is_no_third_death),
+        cmocka_unit_test(
+            test_suspicion_rows_that_take_turns_are_each_set_aside),
+        cmocka_unit_test(test_suspicion_answer_clears_the_row_it_is_for),
+        cmocka_unit_test(test_suspicion_row_that_was_judged_begins_anew),
         cmocka_unit_test(test_suspicion_setting_aside_counts_as_settled),
         cmocka_unit_test(
             test_suspicion_suspect_is_guilty_only_where_others_were_answered),
