@@ -41,17 +41,6 @@ void postbag__suspicion_lost(struct suspicion *s, int64_t seq, uint64_t nth)
     s->lost++;
 }
 
-static void count_death(
-    struct suspicion *s, uint32_t lost, enum suspicion_end end)
-{
-    if (!postbag__suspicion_was_acked(s))
-        s->deaths++;
-    if (end != SUSPICION_HANG_UP)
-        s->deaths = SUSPICION_DEATHS;
-    if (s->deaths >= SUSPICION_DEATHS && s->left < lost)
-        s->left = lost;
-}
-
 /* ---- what is known of a row ---- */
 
 /* Where the record of this row is, or else the oldest. */
@@ -95,6 +84,21 @@ void postbag__suspicion_forget(struct suspicion *s, int64_t seq)
 }
 
 /* ---- the end of a connection ---- */
+
+/* Where others are answered on each connection, one that never is may be in
+ * company each time. */
+static void count_death(
+    struct suspicion *s, uint32_t lost, enum suspicion_end end)
+{
+    if (!postbag__suspicion_was_acked(s))
+        s->deaths++;
+    if (end != SUSPICION_HANG_UP)
+        s->deaths = SUSPICION_DEATHS;
+    if (lost > 1 && ++record_of(s, s->oldest)->firsts >= SUSPICION_ENDS)
+        s->deaths = SUSPICION_DEATHS;
+    if (s->deaths >= SUSPICION_DEATHS && s->left < lost)
+        s->left = lost;
+}
 
 /* Not begun anew when set aside: if that cannot be written, the next end sets
  * it aside.  Nor when another row is at fault: the two would take turns. */

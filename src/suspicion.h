@@ -3,12 +3,13 @@
  * Floor 0.  Is it a message that ends the connection, or is it the link?
  * Pure: what happened goes in, what follows comes out.
  *
- *   two deaths with rows in flight and no success --> one row at a time, until
- *   as many rows as were in flight are settled; a row alone at three deaths,
- *   or three times the one without a PUBACK while the broker answered others,
- *   or while others waited for room beside it or for its key --> set aside as
- *   suspect; a suspect that, alone, ends a connection that acknowledged another
- *   row --> dead.  Anything else is the link's fault.
+ *   two deaths with rows in flight and no success, or three with the same row
+ *   the oldest of several --> one row at a time, until as many rows as were in
+ *   flight are settled; a row alone at three deaths, or three times the one
+ *   without a PUBACK while the broker answered others, or while others waited
+ *   for room beside it or for its key --> set aside as suspect; a suspect that,
+ *   alone, ends a connection that acknowledged another row --> dead.  Anything
+ *   else is the link's fault.
  */
 #ifndef POSTBAG_SRC_SUSPICION_H
 #define POSTBAG_SRC_SUSPICION_H
@@ -39,9 +40,10 @@ enum suspicion_verdict {
 };
 
 struct suspicion_record {
-    int64_t seq;   /* 0: none */
-    uint32_t ends; /* that speak against it */
-    int is_passed; /* the broker passed it over, some time */
+    int64_t seq;     /* 0: none */
+    uint32_t ends;   /* that speak against it */
+    uint32_t firsts; /* ends at which it was the oldest of several */
+    int is_passed;   /* the broker passed it over, some time */
 };
 
 struct suspicion {

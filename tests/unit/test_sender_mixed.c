@@ -34,18 +34,22 @@ static int answer(struct relay *r, size_t i)
     return 1;
 }
 
+static void serve_tenth(struct relay *r)
+{
+    int is_there = 1;
+
+    relay_run_ms(r, 100);
+    for (size_t k = 0; k < r->out->count && is_there; k++)
+        if (!r->out->sent[k].is_settled)
+            is_there = answer(r, k);
+}
+
 /* A second of it; and a good message comes. */
 static void serve_all(struct relay *r)
 {
     relay_put(r, "good", 1);
-    for (int i = 0; i < 10; i++) {
-        int is_there = 1;
-
-        relay_run_ms(r, 100);
-        for (size_t k = 0; k < r->out->count && is_there; k++)
-            if (!r->out->sent[k].is_settled)
-                is_there = answer(r, k);
-    }
+    for (int i = 0; i < 10; i++)
+        serve_tenth(r);
 }
 
 static struct relay *up(struct bench *b)
@@ -132,6 +136,26 @@ static void test_mixed_with_a_quota_end_all_the_same(void **state)
     assert_int_equal(delivered(b), 1201);
 }
 
+/* It is never alone, nor is there a connection without a PUBACK: when one comes
+ * up, an urgent message waits. */
+static void test_mixed_with_urgent_ones_keeps_no_bulk_waiting(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = up(b);
+
+    put(r, "close", "", 0);
+    put(r, "last", "", 0);
+    put(r, "last", "", 0);
+    for (int i = 0; i < 300; i++) {
+        if (!r->out->is_up)
+            put(r, "good", "", 3);
+        serve_tenth(r);
+    }
+    assert_string_equal(held_now(b), "close dead 1");
+    assert_int_equal(postbag__suspicion_isolates(&r->e.sender.suspicion), 0);
+    assert_int_equal(fake_count(r->out, "close"), 3 + 3 + 1);
+}
+
 /* It ends nothing, who is answered: between the ends it is refused. */
 static void test_mixed_refusal_clears_the_row_it_is_for(void **state)
 {
@@ -163,6 +187,7 @@ int main(void)
         BENCH(test_mixed_hang_up_and_silence_end_each_others_turns),
         BENCH(test_mixed_kinds_in_three_lanes_end_and_keep_the_order),
         BENCH(test_mixed_with_a_quota_end_all_the_same),
+        BENCH(test_mixed_with_urgent_ones_keeps_no_bulk_waiting),
         BENCH(test_mixed_refusal_clears_the_row_it_is_for),
     };
 

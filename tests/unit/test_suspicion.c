@@ -4,28 +4,8 @@
 
 #include <string.h>
 
+#include "ends.h"
 #include "unit.h"
-
-/* A connection that answers so many rows, then ends with these in flight. */
-static enum suspicion_verdict end_with(struct suspicion *s, int answers,
-    const char *rows, enum suspicion_end end, int is_suspect)
-{
-    uint64_t nth = 0;
-
-    postbag__suspicion_link_up(s);
-    for (int i = 0; i < answers; i++)
-        postbag__suspicion_answered(s, ++nth, 1);
-    for (; *rows != 0; rows++)
-        postbag__suspicion_lost(s, *rows, ++nth);
-    return postbag__suspicion_death(
-        s, end, &(struct suspicion_row){.is_suspect = is_suspect});
-}
-
-static enum suspicion_verdict die(
-    struct suspicion *s, int answers, const char *rows, int is_suspect)
-{
-    return end_with(s, answers, rows, SUSPICION_HANG_UP, is_suspect);
-}
 
 static void test_suspicion_two_deaths_without_an_answer_isolate(void **state)
 {
@@ -47,6 +27,7 @@ static void test_suspicion_answer_begins_the_count_of_deaths_anew(void **state)
         (void)die(&s, 0, "abc", 0);
         (void)die(&s, 1, "abc", 0);
         assert_int_equal(postbag__suspicion_isolates(&s), 0);
+        postbag__suspicion_forget(&s, 'a');
     }
 }
 
@@ -126,53 +107,6 @@ static void test_suspicion_company_or_another_row_is_no_third_death(
     assert_int_equal(die(&s, 0, "ab", 0), SUSPICION_NONE);
     assert_int_equal(die(&s, 0, "b", 0), SUSPICION_NONE);
     assert_int_equal(die(&s, 0, "b", 0), SUSPICION_NONE);
-}
-
-/* One hangs up, the next is never answered, and so on: who was first last time
- * need not be first again. */
-static void test_suspicion_rows_that_take_turns_are_each_set_aside(void **state)
-{
-    struct suspicion s = {0};
-
-    (void)state;
-    (void)die(&s, 0, "abcdefgh", 0);
-    (void)die(&s, 0, "abcdefgh", 0);
-    for (int i = 0; i < 3 * 8; i++) {
-        const char row[] = {(char)('a' + i % 8), 0};
-
-        assert_int_equal(end_with(&s, 0, row,
-                             i % 2 ? SUSPICION_SILENCE : SUSPICION_HANG_UP, 0),
-            i < 2 * 8 ? SUSPICION_NONE : SUSPICION_SET_ASIDE);
-    }
-}
-
-static void test_suspicion_answer_clears_the_row_it_is_for(void **state)
-{
-    struct suspicion s = {0};
-
-    (void)state;
-    (void)die(&s, 0, "a", 0);
-    (void)die(&s, 0, "b", 0);
-    (void)die(&s, 0, "a", 0);
-    (void)die(&s, 0, "b", 0);
-    postbag__suspicion_forget(&s, 'b');
-    postbag__suspicion_forget(&s, 'c');
-    assert_int_equal(die(&s, 0, "b", 0), SUSPICION_NONE);
-    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
-}
-
-/* An operator has it sent once more. */
-static void test_suspicion_row_that_was_judged_begins_anew(void **state)
-{
-    struct suspicion s = {0};
-
-    (void)state;
-    for (int i = 0; i < 3; i++)
-        (void)die(&s, 0, "a", 0);
-    assert_int_equal(die(&s, 1, "a", 1), SUSPICION_GUILTY);
-    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_NONE);
-    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_NONE);
-    assert_int_equal(die(&s, 0, "a", 0), SUSPICION_SET_ASIDE);
 }
 
 static void test_suspicion_setting_aside_counts_as_settled(void **state)
@@ -466,10 +400,6 @@ int main(void)
         cmocka_unit_test(test_suspicion_third_death_alone_sets_aside),
         cmocka_unit_test(
             test_suspicion_company_or_another_row_is_no_third_death),
-        cmocka_unit_test(
-            test_suspicion_rows_that_take_turns_are_each_set_aside),
-        cmocka_unit_test(test_suspicion_answer_clears_the_row_it_is_for),
-        cmocka_unit_test(test_suspicion_row_that_was_judged_begins_anew),
         cmocka_unit_test(test_suspicion_setting_aside_counts_as_settled),
         cmocka_unit_test(
             test_suspicion_suspect_is_guilty_only_where_others_were_answered),
