@@ -81,7 +81,7 @@ struct sender {
     int is_trying;       /* one row at a time since the start: told */
     int is_idle;         /* nothing is in flight, and was, or may have been */
     int is_alone;        /* a suspect flies or waits: nothing beside it */
-    int is_in_the_way;   /* another found no room beside the one in flight */
+    int is_in_the_way;   /* another found no room beside what is in flight */
     int is_confused;     /* a PUBACK said that our packet id is in use */
     int yields;          /* who was turned down lets others go first ... */
     int has_yielded;     /* ... and did */

@@ -27,19 +27,23 @@ static int has_bytes(const struct sender *s, const struct turn *t,
 }
 
 /* Who is throttled is in nobody's way: it is the broker that is slow. */
+static void note_no_room(struct sender *s)
+{
+    s->is_in_the_way = s->allowed >= postbag__sender_full_window(s);
+}
+
+/* A suspect that is due waits for the others to end: they leave it no room. */
 static int has_room(struct sender *s, const struct turn *t, uint32_t bytes)
 {
+    int is_free = !s->is_alone || s->window.used == 0;
     uint32_t slots = s->allowed;
 
-    if (s->is_alone && s->window.used > 0)
-        return 0;
     if (leaves_room(t) && slots > 1)
         slots--;
-    if (s->window.used < slots &&
+    if (is_free && s->window.used < slots &&
         has_bytes(s, t, s->window.bytes + bytes, s->options.window_bytes))
         return 1;
-    s->is_in_the_way =
-        s->window.used == 1 && s->allowed >= postbag__sender_full_window(s);
+    note_no_room(s);
     return 0;
 }
 
@@ -189,8 +193,10 @@ static int send_row(
  * next PUBACK, which wakes us. */
 static int is_for_later(struct sender *s, const struct turn *t, int err)
 {
-    if (err == POSTBAG_EFULL)
+    if (err == POSTBAG_EFULL) {
+        note_no_room(s);
         return 1;
+    }
     if (err != POSTBAG_EAGAIN && err != POSTBAG_ELINK)
         return 0;
     s->retry_us = t->now_us + 10000;

@@ -105,8 +105,8 @@ static int charge(
     return put_off(s, seq, words_of(end)->set_aside, postbag__held_again);
 }
 
-/* Others found no room beside it, or wait for its key.  Who is throttled is in
- * nobody's way: it is the broker that is slow. */
+/* Others found no room beside what was lost, or wait for its key.  Who is
+ * throttled is in nobody's way: it is the broker that is slow. */
 static int is_in_the_way(struct sender *s, int64_t seq)
 {
     if (s->is_in_the_way || s->allowed < postbag__sender_full_window(s))

@@ -116,7 +116,7 @@ static enum suspicion_verdict count_end(
 /* A broker that answered what was sent later passed this one over.  So its next
  * silence speaks against it, too, for nothing may be left to be sent beside it;
  * nor is there anything while it is one at a time, or the one is in the way of
- * all others. */
+ * all others.  Several in the way are told apart one at a time. */
 static enum suspicion_verdict count_silence(
     struct suspicion *s, uint32_t lost, int is_in_the_way)
 {
@@ -126,9 +126,11 @@ static enum suspicion_verdict count_silence(
 
     if (s->nth < s->answered)
         r->is_passed = 1;
-    if (!r->is_passed && !has_no_other)
-        return SUSPICION_NONE;
-    return count_end(s, r);
+    if (r->is_passed || has_no_other)
+        return count_end(s, r);
+    if (is_in_the_way)
+        count_death(s, lost, SUSPICION_HANG_UP);
+    return SUSPICION_NONE;
 }
 
 /* A quota is of all messages, so a suspect may only have been the next. */

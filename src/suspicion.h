@@ -71,7 +71,7 @@ void postbag__suspicion_answered(
 void postbag__suspicion_forget(struct suspicion *s, int64_t seq);
 /* The connection ended with this row in flight, its nth send. */
 void postbag__suspicion_lost(struct suspicion *s, int64_t seq, uint64_t nth);
-/* What is known of a lone row besides. */
+/* What is known besides of a lone row, or the oldest. */
 struct suspicion_row {
     int is_suspect;    /* it was set aside before */
     int is_in_the_way; /* others waited: for room beside it, or for its key */

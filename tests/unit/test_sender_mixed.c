@@ -156,6 +156,29 @@ static void test_mixed_with_urgent_ones_keeps_no_bulk_waiting(void **state)
     assert_int_equal(fake_count(r->out, "close"), 3 + 3 + 1);
 }
 
+/* A suspect waits to be alone, and so all others wait for the one in flight. */
+static void test_mixed_one_in_flight_keeps_no_suspect_waiting(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.out->link.receive_max = 2;
+    r = up(b);
+    put(r, "close", "a", 1);
+    put(r, "silent", "c", 1);
+    put(r, "silent", "b", 1);
+    put(r, "silent", "c", 1);
+    for (int i = 0; i < 200; i++) {
+        if (i % 10 == 0)
+            put(r, "good", "", 3);
+        for (int k = 0; k < 10; k++)
+            serve_tenth(r);
+    }
+    assert_string_equal(held_now(b),
+        "close dead 1, silent dead 1, silent dead 1, silent dead 1");
+    assert_int_equal(delivered(b), 20);
+}
+
 /* It ends nothing, who is answered: between the ends it is refused. */
 static void test_mixed_refusal_clears_the_row_it_is_for(void **state)
 {
@@ -188,6 +211,7 @@ int main(void)
         BENCH(test_mixed_kinds_in_three_lanes_end_and_keep_the_order),
         BENCH(test_mixed_with_a_quota_end_all_the_same),
         BENCH(test_mixed_with_urgent_ones_keeps_no_bulk_waiting),
+        BENCH(test_mixed_one_in_flight_keeps_no_suspect_waiting),
         BENCH(test_mixed_refusal_clears_the_row_it_is_for),
     };
 

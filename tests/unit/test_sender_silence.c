@@ -131,6 +131,55 @@ static void test_silence_where_two_may_be_in_flight_blocks_nobody(void **state)
     never_answered_in_the_way(b, "''");
 }
 
+/* Bulk leaves the third slot: two that are never answered fill the window. */
+static void test_silence_of_as_many_as_there_are_slots_blocks_nobody(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.out->link.receive_max = 3;
+    r = bench_up(b);
+    relay_put(r, "bad", 2);
+    relay_put(r, "t", 10);
+    pass_over(r, 600 * 10);
+    assert_string_equal(held_now(b), "bad1 dead 1, bad2 dead 1");
+    assert_int_equal(delivered(b), 10);
+}
+
+static void test_silence_of_one_that_fills_the_transport_blocks_nobody(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    r->out->send_err = POSTBAG_EFULL;
+    relay_put(r, "bad", 1);
+    relay_put(r, "t", 10);
+    for (int i = 0; i < 600 * 10; i++) {
+        r->out->send_accepts = r->out->in_flight == 0;
+        pass_over(r, 1);
+    }
+    assert_string_equal(held_now(b), "bad1 dead 1");
+    assert_int_equal(delivered(b), 10);
+}
+
+/* Nor is anything sent beside two with followers, where all is of their keys.
+ */
+static void test_silence_in_the_way_of_two_keys_sets_both_aside(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    relay_put_key(r, "bad", "k");
+    relay_put_key(r, "bad", "l");
+    relay_put_key(r, "t", "k");
+    relay_put_key(r, "t", "l");
+    pass_over(r, 900 * 10);
+    assert_string_equal(
+        held_now(b), "bad retry 0, bad retry 0, t behind 0, t behind 0");
+}
+
 static void test_silence_of_one_as_large_as_the_window_blocks_nobody(
     void **state)
 {
@@ -150,6 +199,27 @@ static void test_silence_for_a_day_of_one_in_flight_charges_nobody(void **state)
     relay_put(r, "t", 40);
     relay_run_ms(r, 86400 * 1000);
     assert_in_range(r->out->connects, 300, 600);
+    assert_int_equal(sql_get(b->w.t.app, "SELECT count(*) FROM outbox_held"
+                                         " WHERE state = 'dead'"
+                                         " OR attempts <> 0"),
+        0);
+    r->out->auto_settle = 1;
+    relay_run_ms(r, 4000 * 1000);
+    assert_string_equal(held_now(b), "");
+    assert_int_equal(delivered(b), 40);
+}
+
+static void test_silence_for_hours_of_a_full_window_charges_nobody(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->r.out->link.receive_max = 4;
+    b->r.options.ack_timeout_ms = 2000;
+    r = bench_up(b);
+    relay_put(r, "t", 40);
+    relay_run_ms(r, 6 * 3600 * 1000);
+    assert_in_range(r->out->connects, 75, 170);
     assert_int_equal(sql_get(b->w.t.app, "SELECT count(*) FROM outbox_held"
                                          " WHERE state = 'dead'"
                                          " OR attempts <> 0"),
@@ -331,8 +401,12 @@ int main(void)
         BENCH(test_silence_in_isolation_blocks_nobody_for_ever),
         BENCH(test_silence_where_one_may_be_in_flight_blocks_nobody),
         BENCH(test_silence_where_two_may_be_in_flight_blocks_nobody),
+        BENCH(test_silence_of_as_many_as_there_are_slots_blocks_nobody),
+        BENCH(test_silence_of_one_that_fills_the_transport_blocks_nobody),
+        BENCH(test_silence_in_the_way_of_two_keys_sets_both_aside),
         BENCH(test_silence_of_one_as_large_as_the_window_blocks_nobody),
         BENCH(test_silence_for_a_day_of_one_in_flight_charges_nobody),
+        BENCH(test_silence_for_hours_of_a_full_window_charges_nobody),
         BENCH(test_silence_of_one_row_alone_suspects_nobody),
         BENCH(test_silence_of_a_broker_for_a_day_suspects_nobody),
         BENCH(test_silence_after_answers_suspects_nobody),
