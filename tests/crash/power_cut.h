@@ -22,21 +22,21 @@ static inline uint64_t power_cut_seed(void)
     return seed;
 }
 
-static inline int power_cut_is_full(void)
+static inline int power_cut_is_proof(void)
 {
-    return getenv("POSTBAG_FULL") != NULL;
+    return getenv("POSTBAG_PROVE") != NULL;
 }
 
 /* How often each cut is made that has luck in it. */
 static inline unsigned power_cut_draws(void)
 {
-    return power_cut_is_full() ? 4 : 1;
+    return power_cut_is_proof() ? 4 : 1;
 }
 
 /* Is this one to have what takes long, too? */
 static inline int power_cut_is_thorough(const struct crash_cut *cut)
 {
-    return power_cut_is_full() || cut->events % 3 == 0;
+    return power_cut_is_proof() || cut->events % 3 == 0;
 }
 
 static inline int power_cut_tell(

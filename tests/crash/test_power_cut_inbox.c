@@ -10,7 +10,7 @@
  *
  * Every moment is tried; of what was not synced all, nothing, and parts by
  * chance.  What takes long, our own rules and all commands once more, is tried
- * after each third event.  POSTBAG_SEED=N repeats the chance; POSTBAG_FULL=1
+ * after each third event.  POSTBAG_SEED=N repeats the chance; POSTBAG_PROVE=1
  * tries more of it, and all of each.
  */
 #include "crash_disk.h"
