@@ -369,9 +369,8 @@ static int open_duties(struct engine *e)
         .checkpoint_frames = c->checkpoint_frames,
         .keep_s = c->keep_s,
         .keep_rows = c->keep_rows,
-        .inbox_keep_s = c->inbox_keep_s,
-        .inbox_done_max_rows = c->inbox_done_max_rows,
-        .inbox_dead_max_rows = c->inbox_dead_max_rows,
+        .inbox = {c->inbox_keep_s, c->inbox_done_max_rows,
+            c->inbox_dead_max_rows},
     };
     struct detach_options detach = {
         .after_s = c->detach_after_s, .after_bytes = c->detach_after_bytes};

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "error.h"
-#include "inbox_cap.h"
 #include "mem.h"
 
 enum {
@@ -16,8 +15,6 @@ enum {
     RETRY_US = 2 * 1000,
     TROUBLE_US = 1000 * 1000,
     PURGE_ROWS = 256,
-    INBOX_EVERY_US = 10 * 1000 * 1000,
-    INBOX_ROWS = 64,
     SHM_FRAMES = 4062, /* what the -shm file has room for at open */
     SHM_AHEAD_FRAMES = 2000,
     ROOM_US = 1000 * 1000, /* the disk gets free without us */
@@ -61,6 +58,11 @@ int postbag__housekeeper_open(struct housekeeper *h, struct db *db,
     err = shared->port->boot_id(shared->port->ctx, h->boot);
     if (err != POSTBAG_OK)
         return postbag__fail(&db->fault, err, "the port has no boot id");
+    h->inbox = (struct inbox_keep){.db = db,
+        .shared = shared,
+        .log = log,
+        .boot = h->boot,
+        .options = options->inbox};
     err = postbag__db_open(&h->own, db_path, DB_WRITE, DB_NORMAL, 0);
     if (err == POSTBAG_OK)
         err =
@@ -287,6 +289,7 @@ int postbag__housekeeper_shut(struct housekeeper *h)
 
     if (h->lock == NULL)
         return POSTBAG_OK;
+    postbag__inbox_keep_end(&h->inbox);
     err = postbag__gate_enter(h->shared, GATE_MS);
     if (err != POSTBAG_OK)
         return err;
@@ -362,55 +365,6 @@ static int purge_if_due(struct housekeeper *h, int64_t now_us)
     return POSTBAG_OK;
 }
 
-/* Once: with as many commands a day it goes on for ever. */
-static void tell_forgotten(struct housekeeper *h)
-{
-    int64_t excess = h->sweep.excess + h->sweep.forgotten;
-
-    if (h->sweep.forgotten == 0 || h->has_told)
-        return;
-    h->has_told = 1;
-    postbag__log(h->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
-        "there are %lld done commands more than inbox_done_max_rows (%lu): the"
-        " oldest are forgotten, the youngest of them %lld s after it was done"
-        " instead of inbox_keep_s (%lu); should one come again, it is new",
-        (long long)excess, (unsigned long)h->options.inbox_done_max_rows,
-        (long long)(h->sweep.youngest_ms / 1000),
-        (unsigned long)h->options.inbox_keep_s);
-}
-
-static int sweep_inbox(struct housekeeper *h, int64_t now_us)
-{
-    const struct postbag_port *port = h->shared->port;
-    struct inbox_purge p = {.now = postbag__moment_now(port, h->boot),
-        .keep_ms = (int64_t)h->options.inbox_keep_s * 1000,
-        .done_max_rows = h->options.inbox_done_max_rows,
-        .dead_max_rows = h->options.inbox_dead_max_rows,
-        .rows = INBOX_ROWS};
-    int64_t deleted = 0;
-    int64_t dropped = 0;
-    int more = 0;
-    int err;
-
-    if (now_us < h->inbox_us)
-        return POSTBAG_OK;
-    err = postbag__gate_enter(h->shared, GATE_MS);
-    if (err != POSTBAG_OK)
-        return err;
-    err = postbag__inbox_purge(h->db, &h->sweep, &p, &deleted, &more);
-    if (err == POSTBAG_OK)
-        err = postbag__inbox_cap_dead(h->db, &p, &dropped);
-    postbag__gate_leave(h->shared);
-    h->inbox_us = now_us + (more || dropped > 0 ? RETRY_US : INBOX_EVERY_US);
-    if (dropped > 0)
-        postbag__log(h->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
-            "%lld dead commands were given up: there are more than"
-            " inbox_dead_max_rows",
-            (long long)dropped);
-    tell_forgotten(h);
-    return err;
-}
-
 /* ---- steps ---- */
 
 static int contend(struct housekeeper *h, int64_t now_us)
@@ -425,6 +379,7 @@ static int contend(struct housekeeper *h, int64_t now_us)
     if (err == POSTBAG_OK) {
         h->purge_us = now_us;      /* what the last one left */
         h->checkpoint_us = now_us; /* place the pin */
+        h->inbox.is_due = 1;
     }
     return err == POSTBAG_EBUSY ? POSTBAG_OK : err;
 }
@@ -450,8 +405,8 @@ int postbag__housekeeper_step(
     if (did_change || h->counted < 0)
         err = first_error(err, count_settled(h));
     err = first_error(err, purge_if_due(h, now_us));
-    if (did_change || h->inbox_us == 0)
-        err = first_error(err, sweep_inbox(h, now_us));
+    err = first_error(
+        err, postbag__inbox_keep_step(&h->inbox, now_us, did_change));
     return err == POSTBAG_EBUSY ? POSTBAG_OK : err;
 }
 
@@ -467,5 +422,7 @@ int64_t postbag__housekeeper_deadline(const struct housekeeper *h)
         at = h->purge_us;
     if (h->room_us != 0 && h->room_us < at)
         at = h->room_us;
+    if (postbag__inbox_keep_deadline(&h->inbox) < at)
+        at = postbag__inbox_keep_deadline(&h->inbox);
     return at;
 }

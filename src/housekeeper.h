@@ -13,15 +13,15 @@
 #define POSTBAG_SRC_HOUSEKEEPER_H
 
 #include "db.h"
-#include "inbox_purge.h"
+#include "inbox_keep.h"
 #include "log.h"
 #include "purge_store.h"
 #include "room.h"
 #include "shared.h"
 
 struct housekeeper_options {
-    uint32_t checkpoint_frames, keep_s, keep_rows, inbox_keep_s;
-    uint32_t inbox_done_max_rows, inbox_dead_max_rows;
+    uint32_t checkpoint_frames, keep_s, keep_rows;
+    struct inbox_keep_options inbox;
 };
 
 struct housekeeper {
@@ -47,11 +47,9 @@ struct housekeeper {
     int64_t counted;       /* ... when last looked at; -1: never */
     int64_t settled;       /* since the last purge */
     int64_t room_us;       /* look at what is free again; 0: at a change */
-    int64_t inbox_us;
     struct room room;
     struct purge purge;
-    struct inbox_sweep sweep;
-    int has_told; /* that done commands are too many */
+    struct inbox_keep inbox;
 };
 
 POSTBAG_CHECK int postbag__housekeeper_open(struct housekeeper *h,

@@ -70,7 +70,7 @@ static int find_range(struct db *db, int64_t rows, struct range *r)
     return get(&s, &r->to);
 }
 
-/* A sweep begins: how many are too many? */
+/* How many are too many? */
 static int find_excess(
     struct db *db, struct inbox_sweep *sweep, int64_t done_max_rows)
 {
@@ -188,16 +188,18 @@ static int purge_range(struct db *db, const struct range *r,
 int postbag__inbox_purge(struct db *db, struct inbox_sweep *sweep,
     const struct inbox_purge *p, int64_t *deleted_out, int *more_out)
 {
-    struct inbox_sweep next = {.excess = sweep->excess};
-    struct range r = {.from = sweep->from};
+    struct inbox_sweep next = {0};
+    struct range r = {0};
     int64_t work = 0;
-    int err = find_range(db, p->rows, &r);
+    int err = find_excess(db, &next, p->done_max_rows);
 
     *deleted_out = 0;
     *more_out = 0;
     sweep->forgotten = 0;
-    if (err == POSTBAG_OK && r.from == 0)
-        err = find_excess(db, &next, p->done_max_rows);
+    if (next.excess == 0 || sweep->excess > 0)
+        r.from = sweep->from; /* or else afresh: with the oldest */
+    if (err == POSTBAG_OK)
+        err = find_range(db, p->rows, &r);
     if (err == POSTBAG_OK && r.to > r.from)
         err = count_work(db, &r, p, next.excess, &work);
     if (err == POSTBAG_OK && work)

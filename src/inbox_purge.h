@@ -14,7 +14,7 @@ enum { INBOX_KEEP_NEWEST = 1000 };
 /* Zero it once; the sweep goes on where the last call stopped. */
 struct inbox_sweep {
     int64_t from;
-    int64_t excess; /* so many of the oldest are too many, and go on this way */
+    int64_t excess; /* so many of the oldest are too many still */
     /* Of the last call: */
     int64_t forgotten;   /* of those that were too many */
     int64_t youngest_ms; /* how long ago the youngest of them was done */
@@ -36,8 +36,9 @@ struct inbox_purge {
  * earlier boot, and so ages from there.  Without work no write transaction is
  * begun.
  *
- * Of more done rows than done_max_rows, as counted when the sweep began, the
- * oldest arrivals are deleted whatever their age, and counted in inbox_sum.
+ * Of more done rows than done_max_rows the oldest arrivals are deleted whatever
+ * their age, and counted in inbox_sum: when they become too many the sweep
+ * starts afresh.
  *
  * In a NORMAL transaction of its own: a delete that a power cut undoes is
  * done again, and until then the row only remembers longer than it must.

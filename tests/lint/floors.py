@@ -25,6 +25,7 @@ SAME_FLOOR = {
     "handling_slow": ["handling"],
     "handling_trial": ["handling"],
     "held_store": ["late_store", "lost_store"],
+    "housekeeper": ["inbox_keep"],
     "inbox_cap": ["inbox_purge", "inbox_store"],
     "inbox_limit": ["limit_store"],
     "inbox_repair": ["inbox_store"],

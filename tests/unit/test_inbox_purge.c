@@ -274,6 +274,33 @@ static void test_inbox_purge_of_too_many_the_oldest_go(void **state)
     assert_int_equal(temp_db_get(&w->t, "SELECT count(*) FROM inbox"), 1033);
 }
 
+/* In the midst of a sweep, which has passed the oldest. */
+static void test_inbox_purge_that_comes_to_be_too_much_starts_afresh(
+    void **state)
+{
+    struct inbox_purge p = {.now = {.wall_ms = NOW},
+        .keep_ms = HOUR,
+        .done_max_rows = 30,
+        .rows = 10};
+    struct world *w = *state;
+    int64_t deleted;
+    int more;
+
+    put(w, 30, "done", NOW);
+    put(w, INBOX_KEEP_NEWEST, "due", NOW);
+    for (int i = 0; i < 2; i++)
+        assert_ok(
+            postbag__inbox_purge(&w->t.db, &w->sweep, &p, &deleted, &more));
+    assert_int_equal(w->sweep.from, 20);
+    p.done_max_rows = 15;
+    for (int i = 0; i < 2; i++)
+        assert_ok(
+            postbag__inbox_purge(&w->t.db, &w->sweep, &p, &deleted, &more));
+    assert_int_equal(w->sweep.excess, 0);
+    assert_int_equal(temp_db_get(&w->t, "SELECT min(arrival) FROM inbox"), 16);
+    assert_int_equal(forgotten(w), 15);
+}
+
 static void test_inbox_purge_what_is_old_is_not_too_many(void **state)
 {
     struct world *w = *state;
@@ -334,6 +361,7 @@ int main(void)
         TEST(test_inbox_purge_without_work_writes_nothing),
         TEST(test_inbox_purge_busy_database_is_told_and_kept),
         TEST(test_inbox_purge_of_too_many_the_oldest_go),
+        TEST(test_inbox_purge_that_comes_to_be_too_much_starts_afresh),
         TEST(test_inbox_purge_what_is_old_is_not_too_many),
         TEST(test_inbox_purge_says_how_old_the_youngest_was),
         TEST(test_inbox_purge_newest_thousand_are_never_too_many),
