@@ -401,6 +401,8 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
         at = earlier(at, e->dead_us);
     if (e->sender.newly_over != 0)
         at = earlier(at, e->over_us);
+    if (e->receiver != NULL)
+        at = earlier(at, e->refused_us);
     if (!e->lease.is_owner)
         return at;
     at = earlier(at, postbag__link_deadline(&e->outbound));
@@ -437,6 +439,8 @@ int postbag__engine_step(
         postbag__housekeeper_note_full(&e->housekeeper);
     tell_dead(e, now_us);
     tell_over(e, now_us);
+    if (e->receiver != NULL)
+        e->refused_us = postbag__receiver_tell(e->receiver, now_us);
     changed |= e->db.commits != e->commits;
     e->commits = e->db.commits;
     house = postbag__housekeeper_step(&e->housekeeper, now_us, changed);

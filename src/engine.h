@@ -58,10 +58,11 @@ struct engine {
     uint32_t commits; /* of our connection, as last seen */
     int last_error;   /* told already */
     int64_t told_us;
-    int64_t dead_us;  /* do not tell of dead messages before */
-    int64_t over_us;  /* nor of those whose ttl_ms was over */
-    int64_t moved_us; /* look again whether the file is still there */
-    int has_moved;    /* it is not: nothing is sent */
+    int64_t dead_us;    /* do not tell of dead messages before */
+    int64_t over_us;    /* nor of those whose ttl_ms was over */
+    int64_t refused_us; /* more to tell of commands no handler will see */
+    int64_t moved_us;   /* look again whether the file is still there */
+    int has_moved;      /* it is not: nothing is sent */
     struct standstill standstill;
 };
 

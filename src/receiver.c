@@ -53,7 +53,12 @@ struct receiver {
     atomic_uint dead;
     atomic_uint nacks;
     atomic_uint unmatched;
+    uint32_t told_conflicts; /* these three: the engine's thread */
+    uint32_t told_dead;
+    int64_t tell_us;
 };
+
+enum { TELL_US = 60 * 1000 * 1000 };
 
 static void hook(const struct receiver *r, const char *point)
 {
@@ -125,6 +130,8 @@ void postbag__receiver_close(struct receiver *r)
 {
     if (r == NULL)
         return;
+    r->tell_us = 0; /* the last word, whenever the last one was */
+    (void)postbag__receiver_tell(r, 0);
     postbag_writer_close(r->writer);
     postbag__identifier_close(&r->identifier);
     postbag__deferral_close(&r->deferral);
@@ -415,15 +422,6 @@ static void count(struct receiver *r, const struct tally *t)
     atomic_fetch_add(&r->duplicates, t->duplicates);
     atomic_fetch_add(&r->conflicts, t->conflicts);
     atomic_fetch_add(&r->dead, t->dead);
-    if (t->conflicts > 0)
-        postbag__log(&r->config.log, POSTBAG_LOG_WARNING, 0,
-            "a command came again under the same id with other content;"
-            " it is kept among the dead");
-    if (t->dead > 0)
-        postbag__log(&r->config.log, POSTBAG_LOG_WARNING, 0,
-            "a command cannot be handled (no id, too large, or its version"
-            " is refused);"
-            " it is kept among the dead");
 }
 
 static int refuse(struct receiver *r, uint32_t generation, int err)
@@ -456,6 +454,31 @@ int postbag__receiver_accept(
     for (size_t i = 0; tally.accepted > 0 && i < r->config.wake_count; i++)
         port->wake(port->ctx, r->config.wakes[i]);
     return POSTBAG_OK;
+}
+
+int64_t postbag__receiver_tell(struct receiver *r, int64_t now_us)
+{
+    uint32_t conflicts = atomic_load(&r->conflicts) - r->told_conflicts;
+    uint32_t dead = atomic_load(&r->dead) - r->told_dead;
+
+    if (conflicts == 0 && dead == 0)
+        return INT64_MAX;
+    if (now_us < r->tell_us)
+        return r->tell_us;
+    if (conflicts > 0)
+        postbag__log(&r->config.log, POSTBAG_LOG_WARNING, 0,
+            "came again under the same id with other content, and kept among"
+            " the dead: %lu commands",
+            (unsigned long)conflicts);
+    if (dead > 0)
+        postbag__log(&r->config.log, POSTBAG_LOG_WARNING, 0,
+            "cannot be handled (no id, too large, or its version is refused),"
+            " and kept among the dead: %lu commands",
+            (unsigned long)dead);
+    r->told_conflicts += conflicts;
+    r->told_dead += dead;
+    r->tell_us = now_us + TELL_US;
+    return INT64_MAX;
 }
 
 void postbag__receiver_counts(struct receiver *r, struct receiver_counts *out)

@@ -61,6 +61,10 @@ POSTBAG_CHECK int postbag__receiver_open(struct receiver **out,
 POSTBAG_CHECK int postbag__receiver_accept(
     struct receiver *r, uint32_t generation, const struct postbag_frame *f);
 
+/* Tell the log of commands that no handler will see: the first at once, then
+ * how many came together.  Returns when there is more to say; INT64_MAX: no
+ * time.  The engine's thread. */
+int64_t postbag__receiver_tell(struct receiver *r, int64_t now_us);
 /* Any thread. */
 void postbag__receiver_counts(struct receiver *r, struct receiver_counts *out);
 /* When no event can come any more.  NULL is fine. */

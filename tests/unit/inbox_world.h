@@ -30,6 +30,7 @@ struct inbox_world {
     uint32_t generation;      /* of the connection that delivers */
     uint32_t reply_dead;      /* the worker's option */
     const char *identity, *no_identity; /* the receiver's options */
+    struct log log;                     /* the receiver's */
     struct receiver *receiver;
     struct worker *worker;
 };
@@ -97,6 +98,7 @@ static inline void world_open_receiver(
     const struct receiver_config c = {
         .db_path = w->t.path,
         .port = &w->port,
+        .log = w->log,
         .consumers = &w->consumers,
         .shared = &w->shared,
         .accept_ms = accept_ms,
