@@ -244,19 +244,35 @@ int postbag__in_transaction(const struct db *db)
     return db->handle != NULL && sqlite3_get_autocommit(db->handle) == 0;
 }
 
+/* What it sets would outlast the transaction, on a connection that others use.
+ * Those here set nothing, or for the transaction only. */
+static int is_lasting_pragma(const char *name, const char *value)
+{
+    static const char *const harmless[] = {"table_info", "table_xinfo",
+        "index_info", "index_list", "index_xinfo", "foreign_key_list",
+        "foreign_key_check", "integrity_check", "quick_check",
+        "defer_foreign_keys"};
+
+    if (value == NULL)
+        return 0;
+    for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
+        if (sqlite3_stricmp(name, harmless[i]) == 0)
+            return 0;
+    return 1;
+}
+
 static int authorize(void *arg, int action, const char *a, const char *b,
     const char *c, const char *d)
 {
     const int *denied = arg;
 
-    (void)a;
-    (void)b;
     (void)c;
     (void)d;
     if (*denied == 0)
         return SQLITE_OK;
     return action == SQLITE_TRANSACTION || action == SQLITE_SAVEPOINT ||
-                   action == SQLITE_ATTACH || action == SQLITE_DETACH
+                   action == SQLITE_ATTACH || action == SQLITE_DETACH ||
+                   (action == SQLITE_PRAGMA && is_lasting_pragma(a, b))
                ? SQLITE_DENY
                : SQLITE_OK;
 }

@@ -450,8 +450,8 @@ enum postbag_outcome {
  * on yours (foreign keys, functions, attached files) is not set there.  A
  * transaction is open on it: what you write through postbag_writer_db(w) and
  * what you postbag_put commits together with the mark that the command is
- * done, or not at all.  BEGIN, COMMIT, ROLLBACK, SAVEPOINT and ATTACH are
- * denied there.  Whoever writes waits for you: what takes long is in slow.h.
+ * done, or not at all.  BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ATTACH and PRAGMA
+ * x=y are denied.  Whoever writes waits for you: what takes long is in slow.h.
  * A command whose MQTT 5 Message Expiry Interval is over by the clocks that can
  * be trusted is not given to you, but kept among the dead.  All of *cmd is
  * valid until you return.  A run that the process does not outlive is undone,

@@ -257,7 +257,12 @@ static void test_db_rollback_keeps_the_fault_that_led_to_it(void **state)
 static void test_db_denied_statements_cannot_end_the_transaction(void **state)
 {
     static const char *const all[] = {"BEGIN", "COMMIT", "ROLLBACK",
-        "SAVEPOINT s", "ATTACH ':memory:' AS m", "END"};
+        "SAVEPOINT s", "ATTACH ':memory:' AS m", "END", "PRAGMA query_only=1",
+        "PRAGMA main.journal_mode=DELETE", "PRAGMA locking_mode(EXCLUSIVE)",
+        "PRAGMA foreign_keys=0"};
+    static const char *const fine[] = {"PRAGMA query_only",
+        "PRAGMA data_version", "PRAGMA Table_Info(x)",
+        "PRAGMA defer_foreign_keys=1"};
     struct desk *d = *state;
     int denied = 0;
 
@@ -266,6 +271,8 @@ static void test_db_denied_statements_cannot_end_the_transaction(void **state)
     denied = 1;
     for (size_t i = 0; i < COUNT(all); i++)
         assert_int_equal(postbag__exec(&d->db, all[i]), POSTBAG_ESTATE);
+    for (size_t i = 0; i < COUNT(fine); i++)
+        assert_ok(postbag__exec(&d->db, fine[i]));
     assert_ok(postbag__exec(&d->db, "INSERT INTO x VALUES (1, 1)"));
     denied = 0;
     assert_ok(postbag__commit(&d->db));
