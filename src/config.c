@@ -56,20 +56,36 @@ static void take_str(struct taking *t, const char **value, const char *def,
         t->err = postbag__fail(t->why, POSTBAG_ENOMEM, "no memory for options");
 }
 
-static int take_options(struct postbag_config *c, struct postbag_fault *why)
-{
-    struct taking t = {.err = POSTBAG_OK, .why = why};
-
-#define TAKE_U32(field, def, range) take_u32(&t, &c->field, def, range);
-#define TAKE_STR(field, def, range) take_str(&t, &c->field, def, range);
+/* Of each option, by the TAKE_U32 and TAKE_STR of the place. */
 #define TAKE(kind, field, def, low, high, what, help) \
     { \
         const struct range range = { \
             .name = #field, .unit = what, .min = low, .max = high}; \
         TAKE_##kind(field, def, &range) \
     }
+
+static int take_options(struct postbag_config *c, struct postbag_fault *why)
+{
+    struct taking t = {.err = POSTBAG_OK, .why = why};
+
+#define TAKE_U32(field, def, range) take_u32(&t, &c->field, def, range);
+#define TAKE_STR(field, def, range) take_str(&t, &c->field, def, range);
     POSTBAG_OPTION_MAP(TAKE)
-#undef TAKE
+#undef TAKE_STR
+#undef TAKE_U32
+    return t.err;
+}
+
+int postbag__config_u32(
+    const char *name, uint32_t *value, struct postbag_fault *why)
+{
+    struct taking t = {.err = POSTBAG_OK, .why = why};
+
+#define TAKE_U32(field, def, range) \
+    if (strcmp(name, #field) == 0) \
+        take_u32(&t, value, def, range);
+#define TAKE_STR(field, def, range) (void)(range);
+    POSTBAG_OPTION_MAP(TAKE)
 #undef TAKE_STR
 #undef TAKE_U32
     return t.err;

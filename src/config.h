@@ -11,5 +11,9 @@
 POSTBAG_CHECK int postbag__config_copy(struct postbag_config *out,
     const struct postbag_config *from, struct postbag_fault *why);
 void postbag__config_free(struct postbag_config *c);
+/* The same of one number: 0 becomes the option's default.  EINVAL (the fault
+ * names it): out of its range. */
+POSTBAG_CHECK int postbag__config_u32(
+    const char *name, uint32_t *value, struct postbag_fault *why);
 
 #endif

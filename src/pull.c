@@ -15,19 +15,11 @@
 #include "abi.h"
 #include "backoff.h"
 #include "command.h"
+#include "config.h"
 #include "error.h"
 #include "inbox_store.h"
 #include "printable.h"
 #include "writer.h"
-
-/* retry_base_ms is DEFAULT_retry_base_ms, and so on. */
-enum {
-#define DEFAULT_U32(name, value) DEFAULT_##name = value,
-#define DEFAULT_STR(name, value)
-#define DEFAULT(kind, name, value, low, high, unit, help) \
-    DEFAULT_##kind(name, value)
-    POSTBAG_OPTION_MAP(DEFAULT)
-};
 
 static struct inbox_now now_of(const struct postbag_writer *w)
 {
@@ -150,9 +142,16 @@ int postbag_inbox_done(struct postbag_writer *w, int64_t arrival)
 
 /* ---- put off ----------------------------------------------------------- */
 
-static uint32_t given(uint32_t value, uint32_t otherwise)
+static int take_options(
+    struct postbag_put_off *how, struct postbag_fault *fault)
 {
-    return value == 0 ? otherwise : value;
+    int err = postbag__config_u32("retry_base_ms", &how->retry_base_ms, fault);
+
+    if (err == POSTBAG_OK)
+        err = postbag__config_u32("retry_cap_ms", &how->retry_cap_ms, fault);
+    if (err == POSTBAG_OK)
+        err = postbag__config_u32("max_attempts", &how->max_attempts, fault);
+    return err;
 }
 
 static uint32_t backoff_ms(const struct postbag_writer *w,
@@ -164,9 +163,8 @@ static uint32_t backoff_ms(const struct postbag_writer *w,
     /* without random bytes: the longest delay */
     if (port->random(port->ctx, &random, sizeof(random)) != POSTBAG_OK)
         random = UINT32_MAX;
-    return postbag__backoff_ms((uint32_t)failures,
-        given(how->retry_base_ms, DEFAULT_retry_base_ms),
-        given(how->retry_cap_ms, DEFAULT_retry_cap_ms), random);
+    return postbag__backoff_ms(
+        (uint32_t)failures, how->retry_base_ms, how->retry_cap_ms, random);
 }
 
 static int count_attempts(
@@ -203,8 +201,7 @@ static int put_off(struct postbag_writer *w, int64_t arrival,
     if (err != POSTBAG_OK)
         return err;
     attempts++;
-    *is_dead = how->for_good ||
-               attempts >= given(how->max_attempts, DEFAULT_max_attempts);
+    *is_dead = how->for_good || attempts >= how->max_attempts;
     postbag__printable(why, sizeof(why),
         how->why != NULL ? how->why : "the application put the command off");
     postbag__inbox_open(&store, &w->db);
@@ -231,7 +228,9 @@ int postbag_inbox_put_off(struct postbag_writer *w, int64_t arrival,
     if (err != POSTBAG_OK)
         return postbag__fail(
             &w->db.fault, err, "put off: struct_size is not of this library");
-    err = postbag_begin(w);
+    err = take_options(&mine, &w->db.fault);
+    if (err == POSTBAG_OK)
+        err = postbag_begin(w);
     if (err == POSTBAG_OK)
         err = end_own(w, 1, put_off(w, arrival, &mine, &is_dead));
     if (err == POSTBAG_OK && is_dead_out != NULL)

@@ -84,7 +84,7 @@ struct postbag_put_off {
     const char *why;
     /* not 0: do not try again, it is dead at once */
     unsigned for_good;
-    /* as the options of these names, with their defaults */
+    /* as the options of these names, with their ranges; 0: their defaults */
     uint32_t retry_base_ms, retry_cap_ms, max_attempts;
 };
 

@@ -34,6 +34,32 @@ static void test_pull_put_off_charges_and_waits(void **state)
     expect_next(p, "1");
 }
 
+static void test_pull_put_off_beyond_an_options_range_is_refused(void **state)
+{
+    static const struct {
+        struct postbag_put_off how;
+        const char *text;
+    } all[] = {
+        {{.retry_base_ms = 300001}, "retry_base_ms is 300001"},
+        {{.retry_cap_ms = 9}, "retry_cap_ms is 9"},
+        {{.max_attempts = 1000001}, "max_attempts is 1000001"},
+    };
+    struct pullers *p = *state;
+
+    world_deliver(p->world, "1", NULL);
+    expect_next(p, "1");
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct postbag_put_off how = all[i].how;
+
+        how.struct_size = sizeof(how);
+        assert_int_equal(
+            postbag_inbox_put_off(p->w[0], p->cmd.arrival, &how, NULL),
+            POSTBAG_EINVAL);
+        assert_has(postbag_writer_fault(p->w[0])->text, all[i].text);
+    }
+    assert_string_equal(row_is(p, "state, attempts"), "due|0");
+}
+
 static void test_pull_last_attempt_is_dead(void **state)
 {
     struct pullers *p = *state;
@@ -213,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_IN(test_pull_put_off_charges_and_waits),
+        TEST_IN(test_pull_put_off_beyond_an_options_range_is_refused),
         TEST_IN(test_pull_last_attempt_is_dead),
         TEST_IN(test_pull_for_good_is_dead_at_once),
         TEST_IN(test_pull_put_off_is_no_part_of_a_transaction),
