@@ -8,14 +8,23 @@
 #include "error.h"
 #include "utf8.h"
 
+/* SQLite cuts a text at its NUL, so that two ids might become one.  What stands
+ * in the JSON is in an array of it: is a \u0000 there that is an escape? */
+#define HAS_NO_NUL(path) \
+    "instr(replace(json_extract(?1, " path ", " path "), '\\\\', '')," \
+    " '\\u0000') = 0"
+
+#define ID_HAS_NO_NUL HAS_NO_NUL("?2")
+#define SOURCE_HAS_NO_NUL HAS_NO_NUL("'$.source'")
+
 /* Evaluated in a CASE, so that JSON functions see valid JSON only. */
 static const char json_sql[] =
     "SELECT CASE WHEN json_valid(?1) THEN"
     "  CASE WHEN json_type(?1, ?2) IN ('text', 'integer')"
-    "   AND typeof(json_extract(?1, ?2)) <> 'real'"
+    "   AND typeof(json_extract(?1, ?2)) <> 'real' AND " ID_HAS_NO_NUL
     "  THEN CAST(json_extract(?1, ?2) AS TEXT) END END,"
     " CASE WHEN json_valid(?1) THEN"
-    "  CASE WHEN json_type(?1, '$.source') = 'text'"
+    "  CASE WHEN json_type(?1, '$.source') = 'text' AND " SOURCE_HAS_NO_NUL
     "  THEN json_extract(?1, '$.source') END END";
 
 int postbag__identifier_open(struct identifier *i, struct db *db,

@@ -118,6 +118,7 @@ static void test_identity_stands_in_json_payload(void **state)
         {" \n{\"id\": 17}", "17", ""},
         {"{\"id\":-9223372036854775808}", "-9223372036854775808", ""},
         {"{\"source\":5,\"id\":\"\\u00e9\"}", "\xc3\xa9", ""},
+        {"{\"id\":\"a\\\\u0000\",\"source\":\"s\\u0000\"}", "a\\u0000", ""},
     };
 
     for (size_t n = 0; n < sizeof(all) / sizeof(all[0]); n++) {
@@ -135,7 +136,8 @@ static void test_identity_other_payloads_name_none(void **state)
     static const char *const all[] = {"", "open", "{", "{\"id\":}",
         "[{\"id\":1}]", "{\"id\":true}", "{\"id\":null}", "{\"id\":1.5}",
         "{\"id\":{}}", "{\"id\":18446744073709551616}", "{\"id\":\"\"}",
-        "{\"data\":{\"id\":1}}", "{\"id\":1} x"};
+        "{\"data\":{\"id\":1}}", "{\"id\":1} x", "{\"id\":\"a\\u0000b\"}",
+        "{\"id\":\"\\\\\\u0000\"}"};
 
     for (size_t n = 0; n < sizeof(all) / sizeof(all[0]); n++) {
         struct postbag_frame f = frame(all[n]);
