@@ -179,7 +179,8 @@ int postbag__db_fault(struct db *db, int rc);
 int postbag__db_last(struct db *db);
 
 /* Deny BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ATTACH and a PRAGMA that sets what
- * lasts while *denied is not 0, and let nothing commit.  denied is borrowed until close. */
+ * lasts while *denied is not 0, and let nothing commit.  denied is borrowed
+ * until close. */
 void postbag__deny_transactions(struct db *db, const int *denied);
 
 #endif
