@@ -48,10 +48,11 @@ struct postbag_frame {
     size_t correlation_len;     /* 0: none */
     const struct postbag_property *properties;
     size_t property_count;
-    uint32_t expiry_s; /* Message Expiry Interval; 0: none */
-    unsigned retain;   /* flags: 0 or 1 */
-    unsigned is_text;  /* Payload Format Indicator */
-    unsigned dup;      /* inbound only */
+    /* Message Expiry Interval; 0: none.  One of 0 that arrived is 1 here. */
+    uint32_t expiry_s;
+    unsigned retain;  /* flags: 0 or 1 */
+    unsigned is_text; /* Payload Format Indicator */
+    unsigned dup;     /* inbound only */
 };
 
 /* What the broker said in its CONNACK.  0: it said nothing. */

@@ -87,7 +87,8 @@ static void take_property(
         f->is_text = p->value.byte != 0;
         break;
     case MQTTPROPERTY_CODE_MESSAGE_EXPIRY_INTERVAL:
-        f->expiry_s = p->value.integer4;
+        /* 0 is less than a second, which the broker rounded down */
+        f->expiry_s = p->value.integer4 > 0 ? p->value.integer4 : 1;
         break;
     case MQTTPROPERTY_CODE_CONTENT_TYPE:
         f->content_type = copy_text(x, &p->value.data);

@@ -109,6 +109,18 @@ static void test_paho_arrived_v5_has_the_properties(void **state)
     assert_string_equal(seen.text, "text/plain|rig/reply|77|9|1|on|a=1|b=zwei");
 }
 
+static void test_paho_arrived_with_an_expiry_of_0_is_not_for_ever(void **state)
+{
+    struct rig *rig = *state;
+    struct seen seen = {""};
+    rig->r.on_arrived = see;
+    rig->r.on_arrived_ctx = &seen;
+    rig_up(rig);
+    broker_tell(rig->broker, "publish rig/in on ct=t rt=r cd=7 exp=0");
+    assert_true(recorder_wait(&rig->r, &rig->r.arrivals, 1));
+    assert_string_equal(seen.text, "t|r|7|1|0|on");
+}
+
 /* ---- subscribe ----------------------------------------------------------- */
 
 static void test_paho_subscribe_asks_for_qos1(void **state)
@@ -186,6 +198,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_paho_send_v3_leaves_the_properties_out),
     TEST(test_paho_send_too_long_a_property_is_einval),
     TEST(test_paho_arrived_v5_has_the_properties),
+    TEST(test_paho_arrived_with_an_expiry_of_0_is_not_for_ever),
     TEST(test_paho_subscribe_asks_for_qos1),
     TEST(test_paho_subscribe_granted_in_part_is_not_subscribed),
     TEST(test_paho_subscribe_refused_is_lost),
