@@ -5,6 +5,8 @@
 #include "error.h"
 #include "mem.h"
 
+#define LAST_BEFORE_I POSTBAG__ORDER_LAST("i.key_version")
+
 static const char *const sql[DEFERRAL_STATEMENTS] = {
     [DEFERRAL_PARK] =
         "UPDATE main.inbox SET state = 'deferred', due_boot = ?1, due_ms = ?2"
@@ -12,8 +14,7 @@ static const char *const sql[DEFERRAL_STATEMENTS] = {
     [DEFERRAL_COUNT] = "SELECT count(*) FROM main.inbox"
                        " WHERE consumer = ?1 AND state = 'deferred'",
     [DEFERRAL_LOWEST] =
-        "SELECT arrival, key_version, (SELECT last_version FROM main.inbox_key"
-        " WHERE consumer = ?1 AND key = ?2) FROM main.inbox"
+        "SELECT arrival, key_version, (" LAST_BEFORE_I ") FROM main.inbox i"
         " WHERE consumer = ?1 AND key = ?2 AND state = 'deferred'"
         " ORDER BY key_version, arrival LIMIT 1",
     [DEFERRAL_FREE] =

@@ -46,6 +46,8 @@ static const char *const inbox_tables[] = {
     "CREATE INDEX inbox_dead ON inbox(arrival) WHERE state = 'dead'",
     "CREATE INDEX inbox_deferred ON inbox(consumer, key, key_version)"
     " WHERE state = 'deferred'",
+    "CREATE INDEX inbox_discarded ON inbox(consumer, key, key_version)"
+    " WHERE state = 'done' AND error = 'discarded'",
     "CREATE TABLE inbox_key("
     " consumer TEXT NOT NULL, key TEXT NOT NULL,"
     " last_version INTEGER NOT NULL, arrival INTEGER NOT NULL,"

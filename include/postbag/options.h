@@ -166,7 +166,8 @@
         "a command whose version is more than one above the last one of its " \
         "key, for each consumer: accept (its handler is told), defer " \
         "(until the missing one came, then accept) or refuse (kept among the " \
-        "dead, as all later ones until the missing one came)") \
+        "dead, as all later ones until the missing one came, or one of them " \
+        "is requeued)") \
     X(U32, version_defer_ms, 60000, 1, 86400000, "ms", \
         "longest wait for a missing version, by the time since boot; a " \
         "restart of the machine ends it") \
