@@ -11,8 +11,12 @@ static const char *const sql[DEFERRAL_STATEMENTS] = {
     [DEFERRAL_PARK] =
         "UPDATE main.inbox SET state = 'deferred', due_boot = ?1, due_ms = ?2"
         " WHERE arrival = last_insert_rowid()",
-    [DEFERRAL_COUNT] = "SELECT count(*) FROM main.inbox"
-                       " WHERE consumer = ?1 AND state = 'deferred'",
+    /* in a full inbox any number is too many: the missing one must get in */
+    [DEFERRAL_COUNT] =
+        "SELECT iif((SELECT max_rows > 0 AND open_rows >= max_rows"
+        "  OR max_bytes > 0 AND open_bytes >= max_bytes FROM main.inbox_sum),"
+        "  1000000000, count(*)) FROM main.inbox"
+        " WHERE consumer = ?1 AND state = 'deferred'",
     [DEFERRAL_LOWEST] =
         "SELECT arrival, key_version, (" LAST_BEFORE_I ") FROM main.inbox i"
         " WHERE consumer = ?1 AND key = ?2 AND state = 'deferred'"

@@ -139,6 +139,37 @@ static void test_deferral_of_too_many_lets_the_key_go_on(void **state)
     expect_told(4, 8, 6, POSTBAG_ORDER_GAP);
 }
 
+/* The missing one could not get in. */
+static void test_deferral_that_fills_the_inbox_lets_the_key_go_on(void **state)
+{
+    struct inbox_world *w = begin(state);
+
+    temp_db_run(&w->t, "UPDATE inbox_sum SET max_rows = 3");
+    send_all(w, "1");
+    work(w);
+    send_all(w, "35");
+    assert_int_equal(waiting(w), 2);
+    send(w, "cmd/a", "k", "7", "last");
+    assert_int_equal(waiting(w), 0);
+    work(w);
+    send(w, "cmd/a", "k", "2", "missing");
+    work(w);
+    assert_int_equal(told_count, 5);
+    expect_told(1, 3, 1, POSTBAG_ORDER_GAP);
+    expect_told(4, 2, 7, POSTBAG_ORDER_BACK);
+}
+
+static void test_deferral_that_fills_the_bytes_lets_the_key_go_on(void **state)
+{
+    struct inbox_world *w = begin(state);
+
+    temp_db_run(&w->t, "UPDATE inbox_sum SET max_bytes = 1");
+    send_all(w, "1");
+    work(w);
+    send_all(w, "3");
+    assert_int_equal(waiting(w), 0);
+}
+
 static void test_deferral_of_one_key_is_not_ended_by_another(void **state)
 {
     struct inbox_world *w = begin(state);
@@ -194,6 +225,8 @@ int main(void)
         TEST_IN(test_deferral_ends_with_the_boot),
         TEST_IN(test_deferral_survives_a_restart_of_the_process),
         TEST_IN(test_deferral_of_too_many_lets_the_key_go_on),
+        TEST_IN(test_deferral_that_fills_the_inbox_lets_the_key_go_on),
+        TEST_IN(test_deferral_that_fills_the_bytes_lets_the_key_go_on),
         TEST_IN(test_deferral_of_one_key_is_not_ended_by_another),
         TEST_IN(test_deferral_redelivery_of_one_that_waits_is_a_duplicate),
         TEST_IN(test_deferral_that_became_a_repeat_is_refused_if_asked_for),
