@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A row of inbox_key goes with the command that it is of, by a trigger
- * (schema_inbox.c), so that there are never more of them than commands. */
+/* A row of inbox_key goes with the command that it is of, or with the last one
+ * that waits, by triggers (schema_inbox.c), so that there are never more of
+ * them than commands. */
 #include "order_store.h"
 
 static const char last_sql[] = POSTBAG__ORDER_LAST("?3");
