@@ -5,15 +5,26 @@
 #include "error.h"
 #include "mem.h"
 
+#define LAST_BEFORE_I POSTBAG__ORDER_LAST("i.key_version")
+
 static const char *const sql[DEFERRAL_STATEMENTS] = {
     [DEFERRAL_PARK] =
         "UPDATE main.inbox SET state = 'deferred', due_boot = ?1, due_ms = ?2"
         " WHERE arrival = last_insert_rowid()",
-    [DEFERRAL_COUNT] = "SELECT count(*) FROM main.inbox"
-                       " WHERE consumer = ?1 AND state = 'deferred'",
+    [DEFERRAL_JOIN] =
+        "UPDATE main.inbox AS i SET state = 'deferred', due_boot = w.due_boot,"
+        " due_ms = w.due_ms FROM (SELECT due_boot, due_ms FROM main.inbox"
+        "  WHERE consumer = ?1 AND key = ?2 AND state = 'deferred'"
+        "  AND key_version <= ?3 ORDER BY key_version DESC LIMIT 1) AS w"
+        " WHERE i.arrival = last_insert_rowid() RETURNING 1",
+    /* in a full inbox any number is too many: the missing one must get in */
+    [DEFERRAL_COUNT] =
+        "SELECT iif((SELECT max_rows > 0 AND open_rows >= max_rows"
+        "  OR max_bytes > 0 AND open_bytes >= max_bytes FROM main.inbox_sum),"
+        "  1000000000, count(*)) FROM main.inbox"
+        " WHERE consumer = ?1 AND state = 'deferred'",
     [DEFERRAL_LOWEST] =
-        "SELECT arrival, key_version, (SELECT last_version FROM main.inbox_key"
-        " WHERE consumer = ?1 AND key = ?2) FROM main.inbox"
+        "SELECT arrival, key_version, (" LAST_BEFORE_I ") FROM main.inbox i"
         " WHERE consumer = ?1 AND key = ?2 AND state = 'deferred'"
         " ORDER BY key_version, arrival LIMIT 1",
     [DEFERRAL_FREE] =
@@ -95,7 +106,8 @@ static int let_go(struct deferral *d, const char *consumer, const char *key,
     return postbag__order_take(&d->order, consumer, key, row->version, arrival);
 }
 
-/* Lowest version first, over so many gaps at most. */
+/* Lowest version first, over so many gaps at most.  A gap that was waited for
+ * is accepted, whatever the rule is now. */
 static int go_on(struct deferral *d, const struct consumer *who,
     const char *key, int64_t wall_ms, int64_t gaps)
 {
@@ -110,7 +122,10 @@ static int go_on(struct deferral *d, const struct consumer *who,
         if (order == POSTBAG_ORDER_GAP && gaps-- == 0)
             break;
         err = let_go(d, who->name, key, &row,
-            postbag__order_refusal(&who->versions, order), wall_ms);
+            order == POSTBAG_ORDER_GAP
+                ? NULL
+                : postbag__order_refusal(&who->versions, order),
+            wall_ms);
         if (err == POSTBAG_OK)
             err = find_lowest(d, who->name, key, &row, &found);
     }
@@ -139,19 +154,39 @@ static int count(struct deferral *d, const char *consumer, int64_t *out)
     return POSTBAG_OK;
 }
 
-/* Where too many wait this key no longer does. */
 static int park(struct deferral *d, const struct consumer *who,
     const struct inbox_arrival *a)
 {
     struct stmt *s = &d->stmts[DEFERRAL_PARK];
-    int64_t waiting = 0;
-    int err;
 
     postbag__bind_blob(s, 1, a->now.boot, 16);
     postbag__bind_i64(s, 2, a->now.mono_ms + who->versions.defer_ms);
-    err = postbag__run(s);
-    if (err == POSTBAG_OK)
-        err = count(d, who->name, &waiting);
+    return postbag__run(s);
+}
+
+/* A gap that need not wait does not overtake those that do, since another rule
+ * held when they came.  It waits for no longer than they. */
+static int join(struct deferral *d, const struct consumer *who,
+    const struct inbox_arrival *a, int *waits)
+{
+    struct stmt *s = &d->stmts[DEFERRAL_JOIN];
+    int err;
+
+    postbag__bind_text(s, 1, who->name);
+    postbag__bind_text(s, 2, a->key);
+    postbag__bind_i64(s, 3, a->key_version);
+    err = postbag__row(s);
+    *waits = err == 1;
+    return err == 1 ? postbag__run(s) : err;
+}
+
+/* Where too many wait this key no longer does. */
+static int limit(struct deferral *d, const struct consumer *who,
+    const struct inbox_arrival *a)
+{
+    int64_t waiting = 0;
+    int err = count(d, who->name, &waiting);
+
     if (err != POSTBAG_OK || waiting <= who->versions.defer_rows)
         return err;
     return go_on(d, who, a->key, a->now.wall_ms, waiting);
@@ -160,16 +195,20 @@ static int park(struct deferral *d, const struct consumer *who,
 int postbag__deferral_stored(struct deferral *d, const struct consumer *who,
     const struct inbox_arrival *a)
 {
-    int err;
+    int waits = a->order == POSTBAG_ORDER_GAP;
+    int err = POSTBAG_OK;
 
     if (a->order == POSTBAG_ORDER_NONE)
-        return POSTBAG_OK;
-    if (a->order == POSTBAG_ORDER_GAP && who->versions.gap == ORDER_DEFER)
-        return park(d, who, a);
-    err = postbag__order_take(&d->order, who->name, a->key, a->key_version, 0);
-    if (err != POSTBAG_OK || who->versions.gap != ORDER_DEFER)
         return err;
-    return go_on(d, who, a->key, a->now.wall_ms, 0);
+    if (waits)
+        err = who->versions.gap == ORDER_DEFER ? park(d, who, a)
+                                               : join(d, who, a, &waits);
+    if (err == POSTBAG_OK && waits)
+        return limit(d, who, a);
+    if (err == POSTBAG_OK)
+        err = postbag__order_take(
+            &d->order, who->name, a->key, a->key_version, 0);
+    return err == POSTBAG_OK ? go_on(d, who, a->key, a->now.wall_ms, 0) : err;
 }
 
 /* ---- time -------------------------------------------------------------- */

@@ -8,7 +8,8 @@
  *                                  that is refused
  *
  * A row that goes on gets a new arrival, so that commands of a key are handled
- * in the order of their versions.  Every call stands in a transaction of the
+ * in the order of their versions.  What waits goes on like this whatever the
+ * rule for gaps is by then.  Every call stands in a transaction of the
  * caller, but for is_overdue, which reads.  One thread at a time.
  */
 #ifndef POSTBAG_SRC_DEFERRAL_H
@@ -19,6 +20,7 @@
 
 enum deferral_statement {
     DEFERRAL_PARK,
+    DEFERRAL_JOIN,
     DEFERRAL_COUNT,
     DEFERRAL_LOWEST,
     DEFERRAL_FREE,

@@ -14,6 +14,7 @@
     " AND (?3 IS NULL OR CAST(id AS BLOB) = ?3)" \
     " AND (state = 'dead' OR ?4 AND " named ")"
 
+#define CHOSEN_DEAD CHOSEN("0")
 #define IS_RETRY "state = 'due' AND due_ms NOT NULL"
 
 static int is_named(const struct postbag_inbox_choice *which)
@@ -39,12 +40,41 @@ static int run(struct db *db, struct stmt *s, int64_t *count_out)
     return err;
 }
 
+/* What was refused at the door counts from now on as taken: those after it
+ * would else be refused for ever.  It has no processed_ms. */
+static int take_versions(
+    struct db *db, const struct postbag_inbox_choice *which)
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s,
+        "INSERT INTO main.inbox_key(consumer, key, last_version, arrival)"
+        " SELECT consumer, key, max(key_version), arrival"
+        " FROM main.inbox" CHOSEN_DEAD
+        " AND payload NOT NULL AND processed_ms IS NULL"
+        " AND key NOT NULL AND key_version NOT NULL"
+        " GROUP BY consumer, key ON CONFLICT(consumer, key)"
+        " DO UPDATE SET last_version = excluded.last_version,"
+        "  arrival = excluded.arrival"
+        " WHERE excluded.last_version > last_version");
+
+    if (err != POSTBAG_OK)
+        return err;
+    bind(&s, which);
+    err = postbag__run(&s);
+    postbag__finalize(&s);
+    return err;
+}
+
 /* Without its payload (it was too large) a command cannot be handled. */
 int postbag__inbox_requeue(
     struct db *db, const struct postbag_inbox_choice *which, int64_t *count_out)
 {
     struct stmt s;
-    int err = postbag__prepare(db, &s,
+    int err = take_versions(db, which);
+
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__prepare(db, &s,
         "UPDATE main.inbox SET attempts = iif(state = 'dead', 0, attempts),"
         " state = 'due', due_boot = NULL, due_ms = NULL,"
         " processed_ms = NULL" CHOSEN(IS_RETRY) " AND payload NOT NULL");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A row of inbox_key goes with the command that it is of, by a trigger
- * (schema_inbox.c), so that there are never more of them than commands. */
+/* A row of inbox_key goes with the command that it is of, or with the last one
+ * that waits, by triggers (schema_inbox.c), so that there are never more of
+ * them than commands. */
 #include "order_store.h"
 
-static const char last_sql[] =
-    "SELECT last_version FROM main.inbox_key WHERE consumer = ?1 AND key = ?2";
+static const char last_sql[] = POSTBAG__ORDER_LAST("?3");
 
 static const char take_sql[] =
     "INSERT INTO main.inbox_key(consumer, key, last_version, arrival)"
@@ -36,6 +36,7 @@ int postbag__order_check(struct order_store *s, const struct order_rules *rules,
         return POSTBAG_OK;
     postbag__bind_text(&s->last, 1, a->consumer);
     postbag__bind_text(&s->last, 2, a->key);
+    postbag__bind_i64(&s->last, 3, a->key_version);
     err = postbag__row(&s->last);
     if (err == 1) {
         a->has_previous_version = 1;

@@ -14,6 +14,17 @@
 #include "inbox_store.h"
 #include "order.h"
 
+/* A SELECT of the version that this one is compared with; consumer is ?1, key
+ * ?2.  The last one taken, or, if discarded ones follow it without a gap, the
+ * last of these below this version. */
+#define POSTBAG__ORDER_LAST(version) \
+    "WITH RECURSIVE come(v) AS (SELECT last_version FROM main.inbox_key" \
+    "  WHERE consumer = ?1 AND key = ?2" \
+    " UNION ALL SELECT v + 1 FROM come WHERE v + 1 < " version \
+    "  AND EXISTS (SELECT 1 FROM main.inbox WHERE consumer = ?1 AND key = ?2" \
+    "   AND key_version = v + 1 AND state = 'done' AND error = 'discarded'))" \
+    " SELECT v FROM come ORDER BY v DESC LIMIT 1"
+
 struct order_store {
     struct stmt last;
     struct stmt take;

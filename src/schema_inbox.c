@@ -16,6 +16,13 @@
     IS_OPEN(row) ", open_bytes = open_bytes " sign \
     OPEN_BYTES(row) ", done_rows = done_rows " sign \
     IS_DONE(row) ";"
+/* Once neither is there the command that a key had last, nor one that waits. */
+#define FORGET_KEY \
+    " DELETE FROM inbox_key WHERE consumer = old.consumer AND key = old.key" \
+    "  AND NOT EXISTS (SELECT 1 FROM inbox i" \
+    "   WHERE i.arrival = inbox_key.arrival)" \
+    "  AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.consumer = old.consumer" \
+    "   AND i.key = old.key AND i.state = 'deferred');"
 /* Commands are held to the limits by who stores them, a frame at a time
  * (receiver.c); claims here, whoever writes them. */
 #define REFUSE_CLAIM \
@@ -46,15 +53,16 @@ static const char *const inbox_tables[] = {
     "CREATE INDEX inbox_dead ON inbox(arrival) WHERE state = 'dead'",
     "CREATE INDEX inbox_deferred ON inbox(consumer, key, key_version)"
     " WHERE state = 'deferred'",
+    "CREATE INDEX inbox_discarded ON inbox(consumer, key, key_version)"
+    " WHERE state = 'done' AND error = 'discarded'",
     "CREATE TABLE inbox_key("
     " consumer TEXT NOT NULL, key TEXT NOT NULL,"
     " last_version INTEGER NOT NULL, arrival INTEGER NOT NULL,"
     " PRIMARY KEY(consumer, key)) STRICT, WITHOUT ROWID",
-    /* a key is remembered for as long as the command that it had last */
     "CREATE TRIGGER inbox_forget_key AFTER DELETE ON inbox"
-    " WHEN old.key IS NOT NULL BEGIN"
-    " DELETE FROM inbox_key WHERE consumer = old.consumer"
-    "  AND key = old.key AND arrival = old.arrival; END",
+    " WHEN old.key IS NOT NULL BEGIN" FORGET_KEY " END",
+    "CREATE TRIGGER inbox_forget_waiting AFTER UPDATE OF state ON inbox"
+    " WHEN old.state = 'deferred' BEGIN" FORGET_KEY " END",
 
     /* what would take a walk to count; and the limits, one look for both */
     "CREATE TABLE inbox_sum("

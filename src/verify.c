@@ -223,7 +223,10 @@ static const struct verify_rule rules[] = {
         " FROM inbox_key k WHERE NOT EXISTS (SELECT 1 FROM inbox i"
         "  WHERE i.arrival = k.arrival AND i.consumer = k.consumer"
         "  AND i.key = k.key AND i.key_version = k.last_version"
-        "  AND i.state <> 'deferred')"},
+        "  AND i.state <> 'deferred')"
+        " AND (k.arrival IN (SELECT arrival FROM inbox)"
+        "  OR NOT EXISTS (SELECT 1 FROM inbox i WHERE i.consumer = k.consumer"
+        "   AND i.key = k.key AND i.state = 'deferred'))"},
     {"meta", "SELECT NULL, printf('there is no %s', column1)"
              " FROM (VALUES ('stream'), ('machine'), ('file'),"
              "  ('max_payload'), ('max_rows'), ('max_bytes'), ('overflow'),"

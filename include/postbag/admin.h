@@ -439,7 +439,9 @@ struct postbag_inbox_choice {
  * called back, and one that has expired is dead again when its turn comes.  One
  * that waits for another try is due at once, too, if it is
  * named by arrival or id; it keeps its attempts.  Those that were stored
- * without their payload, since it was too large, stay dead.
+ * without their payload, since it was too large, stay dead.  The version of one
+ * that was refused when it came (options version_...) counts as taken, if it is
+ * above the last one: those after it are not refused as a gap any more.
  * @param which      NULL: all that are dead
  * @param count_out  may be NULL; how many were requeued
  * @return POSTBAG_OK, EVERSION, ENOTFOUND (named by arrival or id, and it is
@@ -455,8 +457,10 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_inbox_requeue(
  * Give dead commands up for good; one that is due, too, if it is named by
  * arrival or id.  Its payload is deleted and its identity stays, as of a done
  * one, with the error "discarded": what is delivered again is a duplicate.
- * Later ones of its key go on.  On disk when it returns.  A handler that runs
- * for it is waited for, and then it is done.
+ * Later ones of its key go on: if it was not taken, since it was refused or
+ * waits for a version before it, its version is not missing to those after it.
+ * On disk when it returns.  A handler that runs for it is waited for, and then
+ * it is done.
  * @param which      NULL: all that are dead
  * @param count_out  may be NULL; how many were discarded
  * @return POSTBAG_OK, EVERSION, ENOTFOUND (named by arrival or id, and it is

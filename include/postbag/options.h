@@ -166,12 +166,14 @@
         "a command whose version is more than one above the last one of its " \
         "key, for each consumer: accept (its handler is told), defer " \
         "(until the missing one came, then accept) or refuse (kept among the " \
-        "dead, as all later ones until the missing one came)") \
+        "dead, as all later ones until the missing one came, or one of them " \
+        "is requeued)") \
     X(U32, version_defer_ms, 60000, 1, 86400000, "ms", \
         "longest wait for a missing version, by the time since boot; a " \
         "restart of the machine ends it") \
     X(U32, version_defer_rows, 100, 1, 10000, "commands", \
-        "most that wait, for each consumer: with one more its key waits no " \
+        "most that wait, for each consumer: with one more, or one that fills " \
+        "the inbox (inbox_max_rows, inbox_max_bytes), its key waits no " \
         "longer") \
     X(STR, version_repeat, "accept", 1, 16, "", \
         "the same for a version that is that of the last one") \

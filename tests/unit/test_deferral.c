@@ -139,6 +139,37 @@ static void test_deferral_of_too_many_lets_the_key_go_on(void **state)
     expect_told(4, 8, 6, POSTBAG_ORDER_GAP);
 }
 
+/* The missing one could not get in. */
+static void test_deferral_that_fills_the_inbox_lets_the_key_go_on(void **state)
+{
+    struct inbox_world *w = begin(state);
+
+    temp_db_run(&w->t, "UPDATE inbox_sum SET max_rows = 3");
+    send_all(w, "1");
+    work(w);
+    send_all(w, "35");
+    assert_int_equal(waiting(w), 2);
+    send(w, "cmd/a", "k", "7", "last");
+    assert_int_equal(waiting(w), 0);
+    work(w);
+    send(w, "cmd/a", "k", "2", "missing");
+    work(w);
+    assert_int_equal(told_count, 5);
+    expect_told(1, 3, 1, POSTBAG_ORDER_GAP);
+    expect_told(4, 2, 7, POSTBAG_ORDER_BACK);
+}
+
+static void test_deferral_that_fills_the_bytes_lets_the_key_go_on(void **state)
+{
+    struct inbox_world *w = begin(state);
+
+    temp_db_run(&w->t, "UPDATE inbox_sum SET max_bytes = 1");
+    send_all(w, "1");
+    work(w);
+    send_all(w, "3");
+    assert_int_equal(waiting(w), 0);
+}
+
 static void test_deferral_of_one_key_is_not_ended_by_another(void **state)
 {
     struct inbox_world *w = begin(state);
@@ -183,6 +214,59 @@ static void test_deferral_that_became_a_repeat_is_refused_if_asked_for(
         1);
 }
 
+static void test_deferral_goes_on_whatever_the_rule_is_by_then(void **state)
+{
+    static const struct order_rules accept = {
+        .back = ORDER_REFUSE, .defer_ms = WAIT_MS, .defer_rows = ROWS};
+    struct inbox_world *w = begin(state);
+
+    send_all(w, "134");
+    set_rules(w, &accept);
+    send(w, "cmd/a", "k", "2", "late");
+    send(w, "cmd/a", "k", "5", "next");
+    work(w);
+    assert_int_equal(told_count, 5);
+    for (int i = 1; i < 5; i++)
+        expect_told(i, i + 1, i, POSTBAG_ORDER_NEXT);
+}
+
+static void test_deferral_ends_as_a_gap_even_if_gaps_are_refused_by_then(
+    void **state)
+{
+    static const struct order_rules refuse = {.gap = ORDER_REFUSE};
+    struct inbox_world *w = begin(state);
+
+    send_all(w, "13");
+    set_rules(w, &refuse);
+    world_pass_ms(w, WAIT_MS);
+    work(w);
+    assert_int_equal(told_count, 2);
+    expect_told(1, 3, 1, POSTBAG_ORDER_GAP);
+}
+
+/* And for no longer than they, so that the new rule holds before long. */
+static void test_deferral_accepted_gap_waits_behind_lower_ones_only(
+    void **state)
+{
+    static const struct order_rules accept = {.defer_rows = ROWS};
+    struct inbox_world *w = begin(state);
+
+    send_all(w, "14");
+    set_rules(w, &accept);
+    world_pass_ms(w, WAIT_MS / 2);
+    send(w, "cmd/a", "k", "6", "higher");
+    assert_int_equal(waiting(w), 2);
+    send(w, "cmd/a", "k", "3", "lower");
+    work(w);
+    expect_told(1, 3, 1, POSTBAG_ORDER_GAP);
+    expect_told(2, 4, 3, POSTBAG_ORDER_NEXT);
+    assert_int_equal(waiting(w), 1);
+    world_pass_ms(w, WAIT_MS / 2);
+    work(w);
+    assert_int_equal(told_count, 4);
+    expect_told(3, 6, 4, POSTBAG_ORDER_GAP);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,9 +278,14 @@ int main(void)
         TEST_IN(test_deferral_ends_with_the_boot),
         TEST_IN(test_deferral_survives_a_restart_of_the_process),
         TEST_IN(test_deferral_of_too_many_lets_the_key_go_on),
+        TEST_IN(test_deferral_that_fills_the_inbox_lets_the_key_go_on),
+        TEST_IN(test_deferral_that_fills_the_bytes_lets_the_key_go_on),
         TEST_IN(test_deferral_of_one_key_is_not_ended_by_another),
         TEST_IN(test_deferral_redelivery_of_one_that_waits_is_a_duplicate),
         TEST_IN(test_deferral_that_became_a_repeat_is_refused_if_asked_for),
+        TEST_IN(test_deferral_goes_on_whatever_the_rule_is_by_then),
+        TEST_IN(test_deferral_ends_as_a_gap_even_if_gaps_are_refused_by_then),
+        TEST_IN(test_deferral_accepted_gap_waits_behind_lower_ones_only),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

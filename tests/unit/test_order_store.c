@@ -150,6 +150,46 @@ static void test_order_store_key_is_forgotten_with_its_last_command(
     assert_int_equal(temp_db_get(&w->t, "SELECT count(*) FROM inbox_key"), 0);
 }
 
+/* So that the missing one is not taken for the first. */
+static void test_order_store_key_is_kept_while_one_waits(void **state)
+{
+    static const struct order_rules defer = {
+        .gap = ORDER_DEFER, .defer_ms = 1000, .defer_rows = 3};
+    struct inbox_world *w = *state;
+
+    set_rules(w, &defer);
+    send_all(w, "13");
+    work(w);
+    temp_db_run(&w->t, "DELETE FROM inbox WHERE key_version = 1");
+    send(w, "cmd/a", "k", "4", "higher");
+    send(w, "cmd/a", "k", "2", "late");
+    work(w);
+    assert_int_equal(told_count, 4);
+    for (int i = 1; i < 4; i++)
+        expect_told(i, i + 1, i, POSTBAG_ORDER_NEXT);
+}
+
+static void test_order_store_key_is_forgotten_once_none_waits(void **state)
+{
+    static const struct order_rules defer = {
+        .gap = ORDER_DEFER, .defer_ms = 1000, .defer_rows = 3};
+    static const char *const ends[] = {
+        "DELETE FROM inbox WHERE state = 'deferred'",
+        "UPDATE inbox SET state = 'done' WHERE state = 'deferred'"};
+    struct inbox_world *w = *state;
+
+    set_rules(w, &defer);
+    for (int i = 0; i < 2; i++) {
+        send_all(w, "13");
+        temp_db_run(&w->t, "DELETE FROM inbox WHERE key_version = 1");
+        assert_int_equal(
+            temp_db_get(&w->t, "SELECT last_version FROM inbox_key"), 1);
+        temp_db_run(&w->t, ends[i]);
+        assert_int_equal(
+            temp_db_get(&w->t, "SELECT count(*) FROM inbox_key"), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +203,8 @@ int main(void)
         TEST_IN(test_order_store_what_is_born_dead_is_not_taken),
         TEST_IN(test_order_store_is_remembered_across_a_restart),
         TEST_IN(test_order_store_key_is_forgotten_with_its_last_command),
+        TEST_IN(test_order_store_key_is_kept_while_one_waits),
+        TEST_IN(test_order_store_key_is_forgotten_once_none_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -323,6 +323,10 @@ static void test_verify_last_versions_of_keys(void **state)
     CHECK_ALL(*state, all);
     run(*state, KEYED(""));
     assert_sound(*state);
+    /* it is gone, and another one waits */
+    run(*state, "UPDATE inbox SET state = 'deferred' WHERE arrival = 1;"
+                "UPDATE inbox_key SET arrival = 9");
+    assert_sound(*state);
 }
 
 static void test_verify_page_contents(void **state)
