@@ -22,8 +22,8 @@ struct postbag_version_rules {
  * Have a consumer's commands judged by rules of its own: accept (its handler is
  * told, enum postbag_order), defer, or refuse, at the door and without its
  * handler.  How long they wait, and how many, is for all consumers alike
- * (version_defer_ms, version_defer_rows).  What waits already goes on or ends as
- * if the rule were defer; until then an accepted gap waits behind it, for no
+ * (version_defer_ms, version_defer_rows).  What waits already goes on or ends
+ * as if the rule were defer; until then an accepted gap waits behind it, for no
  * longer.  The last call counts.  After its postbag_on, before postbag_start or
  * the first postbag_step.
  * @param consumer  as given to postbag_on
