@@ -79,15 +79,25 @@ static int take_options(struct postbag_config *c, struct postbag_fault *why)
 int postbag__config_u32(
     const char *name, uint32_t *value, struct postbag_fault *why)
 {
+    static const struct {
+        uint32_t def;
+        struct range range;
+    } all[] = {
+#define ROW(kind, field, def, low, high, what, help) \
+    ROW_##kind(field, def, low, high, what)
+#define ROW_U32(field, def, low, high, what) \
+    {def, {.name = #field, .unit = what, .min = low, .max = high}},
+#define ROW_STR(field, def, low, high, what)
+        POSTBAG_OPTION_MAP(ROW)
+#undef ROW_STR
+#undef ROW_U32
+#undef ROW
+    };
     struct taking t = {.err = POSTBAG_OK, .why = why};
 
-#define TAKE_U32(field, def, range) \
-    if (strcmp(name, #field) == 0) \
-        take_u32(&t, value, def, range);
-#define TAKE_STR(field, def, range) (void)(range);
-    POSTBAG_OPTION_MAP(TAKE)
-#undef TAKE_STR
-#undef TAKE_U32
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(name, all[i].range.name) == 0)
+            take_u32(&t, value, all[i].def, &all[i].range);
     return t.err;
 }
 
