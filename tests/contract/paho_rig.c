@@ -82,12 +82,27 @@ void rig_connect(struct rig *rig)
     rig->is_connected = 1;
 }
 
+/* Paho notes the end of a connection without its lock, and may take it for that
+   of the next one, whose socket has the same number by then.  The engine tries
+   again, and so do we; once, for it is rare. */
+static int fails_by_another(const struct rig *rig)
+{
+    return strstr(rig->r.lost_text, ": socket error") != NULL;
+}
+
 void rig_up(struct rig *rig)
 {
-    unsigned ups = rig->r.ups;
-    rig_connect(rig);
-    if (!recorder_wait(&rig->r, &rig->r.ups, ups + 1))
-        fail_msg("not up: %s", rig->r.lost_text);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        unsigned ups = rig->r.ups;
+        unsigned losts = rig->r.losts;
+        rig_connect(rig);
+        if (recorder_wait_attempt(&rig->r, ups + 1, losts + 1))
+            return;
+        if (!fails_by_another(rig))
+            break;
+        rig_disconnect(rig, 1);
+    }
+    fail_msg("not up: %s", rig->r.lost_text);
 }
 
 void rig_lost(struct rig *rig)

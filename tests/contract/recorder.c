@@ -136,18 +136,29 @@ void recorder_answer(struct recorder *r, int answer)
     pthread_mutex_unlock(&r->lock);
 }
 
-int recorder_wait(struct recorder *r, const unsigned *counter, unsigned count)
+static int wait_for(struct recorder *r, const unsigned *counter, unsigned count,
+    const unsigned *or_counter, unsigned or_count)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += WAIT_S;
     int timed_out = 0;
     pthread_mutex_lock(&r->lock);
-    while (*counter < count && !timed_out)
+    while (*counter < count && *or_counter < or_count && !timed_out)
         timed_out = pthread_cond_timedwait(&r->changed, &r->lock, &until) != 0;
     int reached = *counter >= count;
     pthread_mutex_unlock(&r->lock);
     return reached;
+}
+
+int recorder_wait(struct recorder *r, const unsigned *counter, unsigned count)
+{
+    return wait_for(r, counter, count, counter, count);
+}
+
+int recorder_wait_attempt(struct recorder *r, unsigned ups, unsigned losts)
+{
+    return wait_for(r, &r->ups, ups, &r->losts, losts);
 }
 
 unsigned recorder_settled_once(struct recorder *r, uint32_t count, int err)

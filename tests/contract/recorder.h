@@ -70,6 +70,8 @@ void recorder_answer(struct recorder *r, int answer);
 
 /* Until the counter has reached count. */
 int recorder_wait(struct recorder *r, const unsigned *counter, unsigned count);
+/* Until an attempt has come to its end.  1: ups has reached count. */
+int recorder_wait_attempt(struct recorder *r, unsigned ups, unsigned losts);
 /* How many tokens of 0 .. count - 1 settled exactly once with err. */
 unsigned recorder_settled_once(struct recorder *r, uint32_t count, int err);
 
