@@ -18,8 +18,12 @@ POSTBAG_CHECK int postbag__adopt(void *to, size_t size, const void *from);
 
 /* Does a port have this OPTIONAL member, which older ones end before? */
 #define POSTBAG__PORT_HAS(p, member) \
-    ((p)->struct_size >= \
-            offsetof(struct postbag_port, member) + sizeof((p)->member) && \
+    POSTBAG__HAS(struct postbag_port, p, member)
+/* Or a transport's functions? */
+#define POSTBAG__TRANSPORT_HAS(ops, member) \
+    POSTBAG__HAS(struct postbag_transport_ops, ops, member)
+#define POSTBAG__HAS(type, p, member) \
+    ((p)->struct_size >= offsetof(type, member) + sizeof((p)->member) && \
         (p)->member != NULL)
 
 #endif

@@ -4,10 +4,10 @@
  * one: does what was configured keep them?  Once per engine, on the thread that
  * opens it.
  */
-#include <stddef.h>
-
+#include "abi.h"
 #include "engine.h"
 #include "error.h"
+#include "postbag/transport.h"
 #include "profile_store.h"
 
 static int check_window(struct engine *e, const struct postbag_profile *p)
@@ -35,10 +35,7 @@ static int check_transport(struct engine *e, struct postbag_transport *t,
     struct postbag_fault why = {.text = ""};
     int err;
 
-    if (ops == NULL ||
-        ops->struct_size < offsetof(struct postbag_transport_ops, check) +
-                               sizeof(ops->check) ||
-        ops->check == NULL)
+    if (ops == NULL || !POSTBAG__TRANSPORT_HAS(ops, check))
         return POSTBAG_OK;
     err = ops->check(t, p, &why);
     return err == POSTBAG_OK ? POSTBAG_OK
@@ -54,9 +51,7 @@ static int check_rivals(struct engine *e)
     const struct postbag_transport_ops *ops = out == NULL ? NULL : out->ops;
 
     if (in == NULL || ops == NULL || ops != in->ops ||
-        ops->struct_size < offsetof(struct postbag_transport_ops, is_rival) +
-                               sizeof(ops->is_rival) ||
-        ops->is_rival == NULL || !ops->is_rival(out, in))
+        !POSTBAG__TRANSPORT_HAS(ops, is_rival) || !ops->is_rival(out, in))
         return POSTBAG_OK;
     return postbag__fail(&e->db.fault, POSTBAG_EINVAL,
         "inbound: has the client id of the other connection, so the broker"

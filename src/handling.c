@@ -20,7 +20,6 @@
 
 #include <string.h>
 
-#include "backoff.h"
 #include "error.h"
 #include "reply.h"
 #include "writer.h"
@@ -41,11 +40,7 @@ static void hook(const struct handling *h, const char *point)
 
 struct inbox_now postbag__handling_now(const struct handling *h)
 {
-    struct inbox_now n = {.boot = h->boot};
-
-    n.mono_ms = h->port->mono_us(h->port->ctx) / 1000;
-    n.wall_ms = h->port->wall_ms(h->port->ctx);
-    return n;
+    return postbag__inbox_now(h->port, h->boot);
 }
 
 /* ---- open and close ---------------------------------------------------- */
@@ -114,13 +109,7 @@ void postbag__handling_leave(struct handling *h)
 uint32_t postbag__handling_backoff_ms(
     const struct handling *h, int64_t failures, uint32_t base, uint32_t cap)
 {
-    const struct postbag_port *port = h->port;
-    uint32_t random;
-
-    /* without random bytes: the longest delay */
-    if (port->random(port->ctx, &random, sizeof(random)) != POSTBAG_OK)
-        random = UINT32_MAX;
-    return postbag__backoff_ms((uint32_t)failures, base, cap, random);
+    return postbag__inbox_backoff_ms(h->port, failures, base, cap);
 }
 
 /* An error that another try of the same command may not meet, and that is

@@ -30,7 +30,7 @@ int postbag__inbox_fill_read(struct stmt *s, struct inbox_fill *out)
     return POSTBAG_OK;
 }
 
-static int read_once(struct db *db, struct inbox_fill *out)
+int postbag__inbox_fill(struct db *db, struct inbox_fill *out)
 {
     struct stmt s;
     int err = postbag__inbox_fill_prepare(db, &s);
@@ -74,7 +74,7 @@ static int64_t option(uint32_t given, int64_t stored)
 int postbag__inbox_limits_take(struct db *db, uint32_t max_rows,
     uint32_t max_bytes, struct inbox_fill *was, struct inbox_fill *now)
 {
-    int err = read_once(db, was);
+    int err = postbag__inbox_fill(db, was);
 
     if (err != POSTBAG_OK)
         return err;

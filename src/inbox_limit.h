@@ -22,6 +22,9 @@ POSTBAG_CHECK int postbag__inbox_fill_prepare(struct db *db, struct stmt *s);
 POSTBAG_CHECK int postbag__inbox_fill_read(
     struct stmt *s, struct inbox_fill *out);
 
+/* Both for once. */
+POSTBAG_CHECK int postbag__inbox_fill(struct db *db, struct inbox_fill *out);
+
 /* What options inbox_max_rows and inbox_max_bytes say is stored: 0 stays as it
  * is, POSTBAG__NO_LIMIT (limit_store.h) is none.  In a transaction of its own;
  * writes nothing if all is so already.  was and now are filled where it

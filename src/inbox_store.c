@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "backoff.h"
 #include "error.h"
 #include "order.h"
 
@@ -231,6 +232,26 @@ void postbag__inbox_release(struct inbox_store *s)
 {
     postbag__reset(&s->stmts[INBOX_NEXT]);
     postbag__reset(&s->stmts[INBOX_AGAIN]);
+}
+
+struct inbox_now postbag__inbox_now(
+    const struct postbag_port *port, const uint8_t *boot)
+{
+    struct inbox_now n = {.boot = boot};
+
+    n.mono_ms = port->mono_us(port->ctx) / 1000;
+    n.wall_ms = port->wall_ms(port->ctx);
+    return n;
+}
+
+uint32_t postbag__inbox_backoff_ms(const struct postbag_port *port,
+    int64_t failures, uint32_t base_ms, uint32_t cap_ms)
+{
+    uint32_t random;
+
+    if (port->random(port->ctx, &random, sizeof(random)) != POSTBAG_OK)
+        random = UINT32_MAX;
+    return postbag__backoff_ms((uint32_t)failures, base_ms, cap_ms, random);
 }
 
 int postbag__inbox_is_expired(

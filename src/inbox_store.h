@@ -20,6 +20,7 @@
 
 #include "db.h"
 #include "moment.h"
+#include "postbag/port.h"
 
 /* In an UPDATE: what a row forgets when it becomes done.  Its pages are freed
  * instead of being written once more.  Identity, content hash and result stay,
@@ -51,6 +52,14 @@ struct inbox_now {
     int64_t mono_ms;
     int64_t wall_ms;
 };
+
+/* boot: the port's, borrowed. */
+struct inbox_now postbag__inbox_now(
+    const struct postbag_port *port, const uint8_t *boot);
+/* How long a command waits for its next try after so many failed ones; without
+ * random bytes as long as it may be. */
+uint32_t postbag__inbox_backoff_ms(const struct postbag_port *port,
+    int64_t failures, uint32_t base_ms, uint32_t cap_ms);
 
 /* What accept stores.  All borrowed for the call. */
 struct inbox_arrival {

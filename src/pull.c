@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "abi.h"
-#include "backoff.h"
 #include "command.h"
 #include "config.h"
 #include "error.h"
@@ -23,12 +22,7 @@
 
 static struct inbox_now now_of(const struct postbag_writer *w)
 {
-    const struct postbag_port *port = w->port;
-    struct inbox_now n = {.boot = w->boot};
-
-    n.mono_ms = port->mono_us(port->ctx) / 1000;
-    n.wall_ms = port->wall_ms(port->ctx);
-    return n;
+    return postbag__inbox_now(w->port, w->boot);
 }
 
 /* ---- next -------------------------------------------------------------- */
@@ -154,19 +148,6 @@ static int take_options(
     return err;
 }
 
-static uint32_t backoff_ms(const struct postbag_writer *w,
-    const struct postbag_put_off *how, int64_t failures)
-{
-    const struct postbag_port *port = w->port;
-    uint32_t random;
-
-    /* without random bytes: the longest delay */
-    if (port->random(port->ctx, &random, sizeof(random)) != POSTBAG_OK)
-        random = UINT32_MAX;
-    return postbag__backoff_ms(
-        (uint32_t)failures, how->retry_base_ms, how->retry_cap_ms, random);
-}
-
 static int count_attempts(
     struct postbag_writer *w, int64_t arrival, int64_t *out)
 {
@@ -208,8 +189,10 @@ static int put_off(struct postbag_writer *w, int64_t arrival,
     if (*is_dead)
         err = postbag__inbox_dead(&store, arrival, &at, 1, why);
     else
-        err = postbag__inbox_retry(
-            &store, arrival, &at, backoff_ms(w, how, attempts), 1, why);
+        err = postbag__inbox_retry(&store, arrival, &at,
+            postbag__inbox_backoff_ms(
+                w->port, attempts, how->retry_base_ms, how->retry_cap_ms),
+            1, why);
     postbag__inbox_close(&store);
     return err;
 }

@@ -198,8 +198,6 @@ static void fill_payload(const struct receiver *r, struct inbox_arrival *a,
 static void fill_arrival(const struct receiver *r, struct inbox_arrival *a,
     const struct postbag_frame *f, const struct identity *identity)
 {
-    const struct postbag_port *port = r->config.port;
-
     memset(a, 0, sizeof(*a));
     fill_identity(a, identity);
     fill_payload(r, a, f);
@@ -214,9 +212,7 @@ static void fill_arrival(const struct receiver *r, struct inbox_arrival *a,
     a->correlation = f->correlation;
     a->correlation_len = f->correlation_len;
     a->expires_ms = (int64_t)f->expiry_s * 1000;
-    a->now.boot = r->boot;
-    a->now.wall_ms = port->wall_ms(port->ctx);
-    a->now.mono_ms = port->mono_us(port->ctx) / 1000;
+    a->now = postbag__inbox_now(r->config.port, r->boot);
 }
 
 /* ---- one transaction --------------------------------------------------- */

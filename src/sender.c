@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "abi.h"
+
 enum { LOOK_AHEAD = 4 };
 
 int postbag__sender_init(struct sender *s)
@@ -391,9 +393,7 @@ static const uint64_t *bytes_taken(const struct sender *s, uint64_t *taken)
 {
     const struct postbag_transport_ops *ops = s->link->transport->ops;
 
-    if (ops->struct_size < offsetof(struct postbag_transport_ops, transfers) +
-                               sizeof(ops->transfers) ||
-        ops->transfers == NULL)
+    if (!POSTBAG__TRANSPORT_HAS(ops, transfers))
         return NULL;
     return ops->transfers(s->link->transport, taken) ? taken : NULL;
 }

@@ -364,13 +364,8 @@ static int read_inbox(struct db *db, struct postbag_database *out)
 static int read_inbox_fill(struct db *db, struct postbag_database *out)
 {
     struct inbox_fill fill = {0};
-    struct stmt s;
-    int err = postbag__inbox_fill_prepare(db, &s);
+    int err = postbag__inbox_fill(db, &fill);
 
-    if (err != POSTBAG_OK)
-        return err;
-    err = postbag__inbox_fill_read(&s, &fill);
-    postbag__finalize(&s);
     out->inbox_bytes = fill.bytes;
     out->inbox_max_rows = fill.max_rows;
     out->inbox_max_bytes = fill.max_bytes;

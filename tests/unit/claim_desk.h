@@ -8,6 +8,7 @@
 
 #include "postbag/claim.h"
 #include "postbag/linux.h"
+#include "sound.h"
 #include "tempdb.h"
 #include "unit.h"
 
@@ -90,5 +91,31 @@ static inline int desk_serve(struct desk *d, const char *id)
     }
     return d->claim.is;
 }
+
+/* A desk for one test; what is left of it is sound. */
+static inline int desk_set_up(void **state)
+{
+    struct desk *d = calloc(1, sizeof(*d));
+
+    assert_non_null(d);
+    desk_make(d);
+    desk_connect(d);
+    *state = d;
+    return 0;
+}
+
+static inline int desk_tear_down(void **state)
+{
+    struct desk *d = *state;
+
+    assert_sound(&d->t);
+    desk_leave(d);
+    tempdb_remove(&d->t);
+    free(d);
+    return 0;
+}
+
+#define DESK(name) \
+    cmocka_unit_test_setup_teardown(name, desk_set_up, desk_tear_down)
 
 #endif

@@ -9,29 +9,16 @@
 #include <unistd.h>
 
 #include "claim_desk.h"
-#include "sound.h"
 
 static int set_up(void **state)
 {
-    struct desk *d = calloc(1, sizeof(*d));
-
-    assert_non_null(d);
     wal_syncs_fail = 0;
-    desk_make(d);
-    desk_connect(d);
-    *state = d;
-    return 0;
+    return desk_set_up(state);
 }
 
 static int tear_down(void **state)
 {
-    struct desk *d = *state;
-
-    assert_sound(&d->t);
-    desk_leave(d);
-    tempdb_remove(&d->t);
-    free(d);
-    return 0;
+    return desk_tear_down(state);
 }
 
 static void expect_result(struct desk *d, const char *text)

@@ -1,29 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How many claims may be open at once. */
 #include "claim_desk.h"
-#include "sound.h"
-
-static int set_up(void **state)
-{
-    struct desk *d = calloc(1, sizeof(*d));
-
-    assert_non_null(d);
-    desk_make(d);
-    desk_connect(d);
-    *state = d;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct desk *d = *state;
-
-    assert_sound(&d->t);
-    desk_leave(d);
-    tempdb_remove(&d->t);
-    free(d);
-    return 0;
-}
 
 static void test_claim_at_the_limit_is_refused_and_no_repetition(void **state)
 {
@@ -70,9 +47,9 @@ static void test_claim_by_plain_sql_is_refused_likewise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST_IN(test_claim_at_the_limit_is_refused_and_no_repetition),
-        TEST_IN(test_claim_without_a_limit_is_never_refused),
-        TEST_IN(test_claim_by_plain_sql_is_refused_likewise),
+        DESK(test_claim_at_the_limit_is_refused_and_no_repetition),
+        DESK(test_claim_without_a_limit_is_never_refused),
+        DESK(test_claim_by_plain_sql_is_refused_likewise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

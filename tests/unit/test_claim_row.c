@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "claim_desk.h"
-#include "sound.h"
 
 /* A desk, and the clocks that its writer sees. */
 struct office {
