@@ -26,7 +26,8 @@ PAGES = ("README.md", "CHANGELOG.md", "src/README.md", "src/DESIGN.md",
          "port/README.md",
          "port/paho/README.md")
 TEST_NAME = re.compile(
-    r"(unit_test|port|cli|integration|crash|stress|package|lint|docs|board)_\w+"
+    r"(unit_test|port|cli|integration|crash|stress|sim|torture|fuzz|package|lint|docs"
+    r"|board)_\w+"
     r"|test_paho(_\w+)?|lint|docs")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 C_HEAD = """#include <sqlite3.h>
