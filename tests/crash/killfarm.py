@@ -1,0 +1,595 @@
+# SPDX-License-Identifier: MIT
+"""Many databases, whose processes are killed again and again as fast as the
+machine permits, with one broker that stays; and what must hold after each.
+
+A site is one database with its processes:
+
+  firmware   commits state and messages, and relays
+  handler    the same, and handles commands
+  relay      relays only; beside it the sqlite3 shell puts in plain SQL
+
+After a kill (now and then only after the next one, so that a process meets
+what the other one left) a reader that writes nothing compares:
+
+  told       what was told to be committed is there
+  torn       each row of state has its message, each effect its reply
+  phantom    what arrived is committed, under its id
+  lost       what the cursor has passed has arrived
+  order      the first arrivals of a key ascend
+  again      none came again that was settled when its relay was killed
+  effect     a command has one effect
+
+Who is broken on purpose adds to complaints, as everybody does; the test says
+whose must be empty.
+"""
+import collections
+import contextlib
+import os
+import select
+import signal
+import sqlite3
+import subprocess
+import time
+
+import mqtt5
+import proof
+import rig
+
+STUCK_S = 60
+# what the cursor's row reserves at most above it
+RESERVED = 2 * 4 * 64
+TRANSACTION = """BEGIN IMMEDIATE;
+INSERT INTO state(n, id) SELECT ifnull(max(n), 0) + 1, randomblob(16)
+ FROM state;
+{between}INSERT INTO outbox(topic, payload, key, id)
+ SELECT 'gw/data', CAST(n AS TEXT), 'k' || (n % 4), id FROM state
+ ORDER BY n DESC LIMIT 1;
+COMMIT;
+SELECT 'committed ' || max(n) FROM state;
+"""
+TORN = TRANSACTION.format(between="COMMIT;\nBEGIN IMMEDIATE;\n")
+WHOLE = TRANSACTION.format(between="")
+
+
+class View:
+    """One snapshot of a database, by a reader that leaves it as it was."""
+
+    def __init__(self, path):
+        # closing a connection that may write would clear the WAL away
+        self.db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30,
+                                  isolation_level=None)
+        self.db.execute("BEGIN")
+
+    def rows(self, sql, *values):
+        return self.db.execute(sql, values).fetchall()
+
+    def one(self, sql, *values):
+        return self.db.execute(sql, values).fetchone()
+
+    def close(self):
+        self.db.close()
+
+
+class Site:
+    """Its processes are victims; step() is called when it is due."""
+
+    WRITES = None
+
+    def __init__(self, farm, number):
+        self.farm, self.number = farm, number
+        self.random = farm.random
+        self.folder = os.path.join(farm.folder, f"site{number}")
+        os.mkdir(self.folder)
+        self.path = os.path.join(self.folder, "gw.db")
+        self.name = f"/site{number}"
+        self.keeps = number % 4 < 2
+        self.victims, self.lives, self.kills, self.unseen = {}, 0, 0, 0
+        self.complaints = []
+        self.arrived = collections.Counter()
+        self.fresh, self.firsts = [], {}
+        self.commands = 0
+        # up to where all has been compared
+        self.low = {"seq": 0, "n": 0, "effect": 0}
+        self.waiting, self.may_repeat = set(), collections.Counter()
+        self.told_at = self.last_told = self.said_before = 0
+        self.due = self.gate = None
+
+    # ---- processes ----------------------------------------------------------
+
+    def words(self):
+        return [f"uri={self.farm.broker.uri()}", f"client_id=s{self.number}",
+                f"source={self.name}", "run_dir=none",
+                "reconnect_base_ms=10", "reconnect_cap_ms=100",
+                f"ack_delay_ms={self.random.choice((1, 50, 1000))}",
+                f"keep_s={3600 if self.keeps else 0}", "lease_ms=1000"]
+
+    def work(self):
+        return ["work=4000000000",
+                f"gap_us={self.random.choice((1000, 3000, 6000))}"]
+
+    def start(self, name, command, **popen):
+        with open(os.path.join(self.folder, "said"), "ab") as said, \
+                open(os.path.join(self.folder, name + ".err"), "ab") as err:
+            self.victims[name] = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *command], stdout=said,
+                stderr=err, **popen)
+
+    def start_all(self, work=True):
+        self.lives += 1
+        self.said_before = self.said_size() if self.lives > 1 else 0
+        if "relay" not in self.victims:
+            words = self.work() if work else ["work=0"]
+            self.start("relay", [rig.GATEWAY, self.path, *self.words(),
+                                 *words])
+
+    def feed(self):
+        """Called every few ms."""
+
+    def choose(self):
+        return list(self.victims)
+
+    def draw(self):
+        """When the next kill comes: some time after something happened."""
+        self.start_all()
+        what = self.random.choices(("start", "told", "arrived"), (2, 3, 5))[0]
+        self.gate = (what, time.monotonic() + STUCK_S,
+                     sum(self.arrived.values()), self.said_size())
+        self.due = None
+
+    def said_size(self):
+        return os.path.getsize(os.path.join(self.folder, "said"))
+
+    def is_due(self, now):
+        if self.due is None:
+            what, deadline, arrived, said = self.gate
+            if what == "start" or \
+                    (what == "told" and self.said_size() > said + 20) or \
+                    (what == "arrived"
+                     and sum(self.arrived.values()) > arrived):
+                self.due = now + self.random.uniform(0, 0.06)
+            elif now > deadline:
+                raise AssertionError(f"{self.folder}: nothing {what} within "
+                                     f"{STUCK_S} s: {self.tail()}")
+        return self.due is not None and now >= self.due
+
+    def tail(self):
+        texts = []
+        for name in os.listdir(self.folder):
+            if name.endswith(".err"):
+                with open(os.path.join(self.folder, name), "rb") as file:
+                    texts.append(file.read()[-1500:].decode(errors="replace"))
+        return "\n".join(texts)
+
+    def kill(self):
+        """Now; who had ended by itself was no victim."""
+        for name in self.choose():
+            victim = self.victims.pop(name)
+            victim.send_signal(signal.SIGKILL)
+            if victim.wait() != -9:
+                raise AssertionError(f"{name} ended by itself: {self.tail()}")
+            if victim.stdin:
+                with contextlib.suppress(BrokenPipeError):
+                    victim.stdin.close()
+            self.kills += 1
+            self.unseen += 1
+        self.due = None
+
+    # ---- what arrives -------------------------------------------------------
+
+    def take(self, message):
+        message_id = message.properties["id"].replace("-", "")
+        self.arrived[message_id] += 1
+        if self.arrived[message_id] > 1:
+            return
+        self.fresh.append((message.topic, message.payload, message_id))
+        if message.topic == "gw/data":
+            number = int(message.payload)
+            if number < self.firsts.get(number % 4, 0):
+                self.complain("order", f"{number} came late")
+            self.firsts[number % 4] = number
+
+    def complain(self, what, text):
+        self.complaints.append((what, self.kills, text))
+
+    # ---- what must hold -----------------------------------------------------
+
+    def look(self, just_killed=False):
+        fresh, self.fresh = self.fresh, []
+        view = View(self.path)
+        try:
+            if view.one("SELECT count(*) FROM sqlite_schema WHERE name IN"
+                        " ('state', 'outbox_status')")[0] < 2:
+                self.fresh = fresh  # killed before it was made
+                return
+            cursor = view.one("SELECT acked, sent_hi FROM outbox_cursor"
+                              " WHERE dest = 'main' AND lane = 0")
+            held = {row[0].hex() for row in
+                    view.rows("SELECT id FROM outbox_held")}
+            self.compare_told(view)
+            self.compare_rows(view)
+            self.compare_fresh(view, fresh)
+            self.compare_effects(view)
+            settled = self.settled(view, cursor[0])
+            self.farm.client.barrier()
+            self.compare_settled(settled, held)
+            self.compare_repeats(view, cursor, held, int(just_killed))
+        finally:
+            view.close()
+
+    def compare_told(self, view):
+        with open(os.path.join(self.folder, "said"), "rb") as file:
+            file.seek(self.told_at)
+            text = file.read()
+        whole = text.rfind(b"\n") + 1
+        self.told_at += whole
+        for line in text[:whole].splitlines():
+            if line.startswith(b"committed "):
+                self.last_told = max(self.last_told, int(line.split()[1]))
+        count, last = view.one("SELECT count(*), ifnull(max(n), 0) FROM state")
+        if last < self.last_told or count != last:
+            self.complain("told", f"{self.last_told} was told, {count} up to"
+                          f" {last} are there")
+
+    def replies(self, view):
+        """How many rows of the log are not of state."""
+        return 0
+
+    def compare_rows(self, view):
+        """Since the last time."""
+        seq, n = self.low["seq"], self.low["n"]
+        top = view.one("SELECT ifnull(max(seq), 0) FROM outbox")[0]
+        rows = view.rows("SELECT CAST(payload AS INTEGER), id FROM outbox"
+                         " WHERE seq > ? AND topic = 'gw/data'", seq)
+        state = dict(view.rows("SELECT n, id FROM state WHERE n > ?", n))
+        if any(state.get(number) != message_id for number, message_id in rows):
+            self.complain("torn", "a message has no state")
+        if self.keeps and len(rows) != len(state):
+            self.complain("torn", f"{len(state)} of state, {len(rows)} put")
+        total = view.one("SELECT count(*) FROM state")[0]
+        replies = self.replies(view)
+        if replies is not None and top != total + replies:
+            self.complain("torn", f"{total} of state and {replies} replies,"
+                          f" {top} put")
+        self.low["seq"], self.low["n"] = top, max(state, default=n)
+
+    def compare_fresh(self, view, fresh):
+        numbers = [int(payload) for topic, payload, _ in fresh
+                   if topic == "gw/data"]
+        if not numbers:
+            return
+        known = dict(view.rows("SELECT n, id FROM state WHERE n BETWEEN ?"
+                               " AND ?", min(numbers), max(numbers)))
+        for topic, payload, message_id in fresh:
+            if topic == "gw/data" and \
+                    known.get(int(payload), b"").hex() != message_id:
+                self.complain("phantom", f"{payload} as {message_id}")
+
+    def compare_effects(self, view):
+        """Only a handler has some."""
+
+    def settled(self, view, acked):
+        """The ids that the cursor has passed since the last time."""
+        low, self.low["acked"] = self.low.get("acked", 0), acked
+        if self.keeps:
+            rows = view.rows("SELECT id FROM outbox WHERE seq > ?"
+                             " AND seq <= ?", low, acked)
+        else:  # purged ones, too: each row of state has one
+            rows = view.rows("SELECT id FROM state WHERE n > ? AND n <= ?",
+                             low, acked)
+        return {row[0].hex() for row in rows}
+
+    def compare_settled(self, settled, held):
+        self.waiting |= settled
+        missing = {i for i in self.waiting if i not in self.arrived} - held
+        if missing:
+            self.complain("lost", f"settled, but {len(missing)} never came")
+        self.waiting &= held
+
+    def compare_repeats(self, view, cursor, held, looked_at):
+        """Each kill lets those come again that its relay may have sent and
+        had not settled.  Of kills that were not looked at, those that were
+        unsettled the time before."""
+        before = self.low.get("repeat", 0)
+        if cursor[1] - cursor[0] > RESERVED:
+            self.complain("again", f"{cursor[1] - cursor[0]} are reserved")
+        table, column = ("outbox", "seq") if self.keeps else ("state", "n")
+        for low, high, times in ((cursor[0], cursor[1], looked_at),
+                                 (before, self.low["seq"], self.unseen - looked_at)):
+            if times > 0:
+                for row in view.rows(f"SELECT id FROM {table} WHERE {column} >"
+                                     f" ? AND {column} <= ?", low, high):
+                    self.may_repeat[row[0].hex()] += times
+        for message_id in held:
+            self.may_repeat[message_id] += self.unseen
+        for message_id, count in self.arrived.items():
+            if count > 1 + self.may_repeat[message_id] and \
+                    count > self.may_repeat[message_id] + \
+                    self.times_put(view, message_id):
+                self.complain("again", f"{message_id} came {count} times")
+        self.low["repeat"], self.unseen = cursor[0], 0
+
+    def times_put(self, view, message_id):
+        return 1
+
+    # ---- the end ------------------------------------------------------------
+
+    def finish(self):
+        """A life without a kill; then all has arrived and all is done."""
+        self.end_all()
+        self.start_all(work=False)
+        end = time.monotonic() + STUCK_S
+        while not self.is_all_done():
+            self.farm.pump(0.01)
+            if time.monotonic() > end:
+                self.complain("lost", f"not all is settled: {self.tail()}")
+                break
+        self.end_all()
+        self.look()
+        self.check_all()
+
+    def end_all(self):
+        for name in list(self.victims):
+            self.end(name)
+
+    def end(self, name):
+        victim = self.victims.pop(name)
+        if victim.stdin:
+            victim.stdin.close()
+        else:
+            rig.wait_for(lambda: self.said_size() > self.said_before,
+                         "it is ready, and so can end in order")
+            victim.send_signal(signal.SIGTERM)
+        code = victim.wait(rig.WAIT_S)
+        if code != 0:
+            raise AssertionError(f"{name} ended with {code}: {self.tail()}")
+
+    def is_all_done(self):
+        view = View(self.path)
+        try:
+            put, = view.one("SELECT max(seq) FROM outbox")
+            settled, = view.one("SELECT sum(settled_rows) FROM outbox_cursor")
+            alive, = view.one("SELECT count(*) FROM outbox_held")
+            return put == settled and not alive
+        finally:
+            view.close()
+
+    def check_all(self):
+        view = View(self.path)
+        try:
+            self.farm.client.barrier()
+            state = {row[0].hex() for row in view.rows("SELECT id FROM state")}
+            missing = state - set(self.arrived)
+            if missing:
+                self.complain("lost", f"{len(missing)} never came")
+            if view.one("PRAGMA integrity_check")[0] != "ok":
+                self.complain("damage", "integrity_check")
+        finally:
+            view.close()
+        self.verify()
+        self.farm.messages += len(state)
+        self.farm.again += sum(self.arrived.values()) - len(self.arrived)
+
+    def verify(self):
+        if not os.path.exists(self.path):
+            return
+        done = subprocess.run([rig.COMMAND, "verify", self.path], check=False,
+                              capture_output=True, text=True,
+                              timeout=2 * rig.WAIT_S)
+        # killed before its tables were made: there is nothing to verify
+        if done.returncode != 0 and self.lives > 3:
+            self.complain("damage", done.stdout + done.stderr)
+
+    def clean_up(self):
+        for victim in self.victims.values():
+            victim.kill()
+            victim.wait()
+            if victim.stdin:
+                with contextlib.suppress(BrokenPipeError):
+                    victim.stdin.close()
+        self.victims = {}
+
+
+class Firmware(Site):
+    pass
+
+
+class Handler(Site):
+    """Commands come in, some twice."""
+
+    def __init__(self, farm, number):
+        super().__init__(farm, number)
+        self.keeps = True
+        self.topic = f"cmd/{number}"
+        self.is_subscribed = False
+
+    def words(self):
+        return [*super().words(), f"commands={self.topic}",
+                "reply_topics=gw/reply"]
+
+    def work(self):
+        return ["work=4000000000", "gap_us=10000"]
+
+    def feed(self):
+        if not self.is_subscribed:  # nobody would keep it
+            self.is_subscribed = "inbound link: subscribed" in self.tail()
+        elif self.random.random() < 0.3:
+            self.commands += 1
+            for _ in range(self.random.choice((1, 1, 1, 2))):
+                self.farm.client.publish(
+                    self.topic, f'{{"id":"c{self.commands}","source":"cloud"}}',
+                    "gw/reply")
+
+    def replies(self, view):
+        return None  # a command that comes again is answered again
+
+    def times_put(self, view, message_id):
+        """The same answer, under the same id."""
+        return view.one("SELECT count(*) FROM outbox WHERE id = ?",
+                        bytes.fromhex(message_id))[0]
+
+    def compare_effects(self, view):
+        effects = view.rows("SELECT rowid, command FROM effect WHERE rowid > ?",
+                            self.low["effect"])
+        count, distinct = view.one("SELECT count(*), count(DISTINCT command)"
+                                   " FROM effect")
+        if count != distinct:
+            self.complain("effect", f"{count} of {distinct} commands")
+        answered = {bytes(row[0]) if isinstance(row[0], bytes)
+                    else row[0].encode() for row in
+                    view.rows("SELECT payload FROM outbox"
+                              " WHERE topic = 'gw/reply'")}
+        silent = {command.encode() for _, command in effects} - answered
+        if silent:
+            self.complain("torn", f"{len(silent)} effects without a reply")
+        self.low["effect"] = max((row for row, _ in effects),
+                                 default=self.low["effect"])
+
+    def is_all_done(self):
+        view = View(self.path)
+        try:
+            done, = view.one("SELECT count(*) FROM effect")
+        finally:
+            view.close()
+        return done >= self.commands and super().is_all_done()
+
+    def check_all(self):
+        super().check_all()
+        view = View(self.path)
+        try:
+            effects = sorted(row[0] for row in
+                             view.rows("SELECT command FROM effect"))
+        finally:
+            view.close()
+        if effects != sorted(f"c{i + 1}" for i in range(self.commands)):
+            self.complain("effect", f"{len(effects)} of {self.commands}")
+        self.farm.effects += len(effects)
+
+
+class Relay(Site):
+    """The shell writes; relay, shell or both are killed."""
+
+    TRANSACTION = WHOLE
+
+    def start_all(self, work=True):
+        super().start_all(work=False)
+        if not os.path.exists(self.path):
+            self.wait_made()
+        if work and "shell" not in self.victims:
+            self.start("shell", ["stdbuf", "-oL", "sqlite3", "-batch", "-bail",
+                                 self.path], stdin=subprocess.PIPE)
+            self.write(".timeout 20000\nCREATE TABLE IF NOT EXISTS state("
+                       "n INTEGER PRIMARY KEY, id BLOB);\n")
+
+    def wait_made(self):
+        def is_made():
+            with contextlib.suppress(sqlite3.OperationalError):
+                view = View(self.path)
+                try:
+                    return view.one("SELECT 1 FROM outbox_meta")
+                finally:
+                    view.close()
+            return False
+        rig.wait_for(is_made, "the relay makes its tables")
+
+    def write(self, text):
+        self.victims["shell"].stdin.write(text.encode())
+        self.victims["shell"].stdin.flush()
+
+    def feed(self):
+        if "shell" not in self.victims:
+            return
+        pipe = self.victims["shell"].stdin
+        if select.select([], [pipe], [], 0)[1]:
+            self.write(self.TRANSACTION * self.random.randrange(1, 3))
+
+    def choose(self):
+        return self.random.choice((["relay"], ["relay"], ["shell"],
+                                   ["relay", "shell"]))
+
+
+class Farm:
+    """The broker, what arrives, and the sites at work."""
+
+    FEED_S = 0.005
+    LIVES = 200  # of a site, after which another takes its place
+
+    def __init__(self, case, kinds, count=6):
+        self.begun = time.monotonic()
+        self.case, self.random, self.folder = case, case.random, case.folder
+        self.kinds, self.made, self.sites = kinds, 0, {}
+        self.kills = self.messages = self.effects = self.again = 0
+        self.finished = []
+        self.broker = case.broker(lines=["log_type none"])
+        self.client = mqtt5.Client(self.broker.port, "farm", take=self.take)
+        case.addCleanup(self.client.close)
+        for _ in range(count):
+            self.add()
+
+    def add(self):
+        self.made += 1
+        site = self.kinds[self.made % len(self.kinds)](self, self.made)
+        self.case.addCleanup(site.clean_up)
+        self.sites[site.name] = site
+        return site
+
+    def take(self, message):
+        site = self.sites.get(message.properties.get("source"))
+        if site:
+            site.take(message)
+
+    def pump(self, seconds):
+        if select.select([self.client], [], [], seconds)[0]:
+            self.client.read()
+
+    def run(self, kills, is_over=lambda: False):
+        """So many processes are killed, in all sites together."""
+        for site in self.sites.values():
+            site.draw()
+        fed = 0
+        while self.kills < kills and not is_over():
+            self.pump(0.002)
+            now = time.monotonic()
+            is_fed = now - fed > self.FEED_S
+            fed = now if is_fed else fed
+            for site in list(self.sites.values()):
+                if is_fed:
+                    site.feed()
+                if site.is_due(now):
+                    self.kill(site)
+
+    def kill(self, site):
+        before = site.kills
+        site.kill()
+        self.kills += site.kills - before
+        if self.random.random() < 0.8:
+            site.look(just_killed=True)
+        if site.lives % 50 == 0:
+            site.verify()
+        if site.lives >= self.LIVES:
+            self.retire(site)
+            site = self.add()
+        site.draw()
+
+    def retire(self, site):
+        site.finish()
+        del self.sites[site.name]
+        self.finished.append(site)
+
+    def finish(self):
+        """What was complained about, and how often."""
+        for site in self.sites.values():
+            site.end_all()
+        for site in list(self.sites.values()):
+            self.retire(site)
+        said = [(site.number, *complaint) for site in self.finished
+                for complaint in site.complaints]
+        for number, what, kill, text in said[:20]:
+            print(f"  site {number}, kill {kill}: {what}: {text}", flush=True)
+        return collections.Counter(what for _, what, _, _ in said)
+
+    def tell(self, row):
+        taken = time.monotonic() - self.begun
+        print(f"  {self.kills} kills in {taken:.1f} s, {self.messages}"
+              f" messages, {self.again} came again, {self.effects} effects; 0"
+              f" lost, 95 % bound {3 / self.kills:.4f} per kill", flush=True)
+        proof.say(row, self.kills, (rig.SEED, rig.SEED))
