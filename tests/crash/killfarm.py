@@ -73,7 +73,7 @@ class View:
 class Site:
     """Its processes are victims; step() is called when it is due."""
 
-    WRITES = None
+    TABLES = 3
 
     def __init__(self, farm, number):
         self.farm, self.number = farm, number
@@ -194,11 +194,14 @@ class Site:
     # ---- what must hold -----------------------------------------------------
 
     def look(self, just_killed=False):
+        if os.path.exists(self.path + "-journal"):
+            return  # killed before it was WAL; a reader may not roll back
         fresh, self.fresh = self.fresh, []
         view = View(self.path)
         try:
             if view.one("SELECT count(*) FROM sqlite_schema WHERE name IN"
-                        " ('state', 'outbox_status')")[0] < 2:
+                        " ('state', 'outbox_status', 'effect')")[0] < \
+                    self.TABLES:
                 self.fresh = fresh  # killed before it was made
                 return
             cursor = view.one("SELECT acked, sent_hi FROM outbox_cursor"
@@ -317,6 +320,7 @@ class Site:
         """A life without a kill; then all has arrived and all is done."""
         self.end_all()
         self.start_all(work=False)
+        self.wait_ready()
         end = time.monotonic() + STUCK_S
         while not self.is_all_done():
             self.farm.pump(0.01)
@@ -331,13 +335,16 @@ class Site:
         for name in list(self.victims):
             self.end(name)
 
+    def wait_ready(self):
+        rig.wait_for(lambda: self.said_size() > self.said_before,
+                     "it is ready, and so can end in order")
+
     def end(self, name):
         victim = self.victims.pop(name)
         if victim.stdin:
             victim.stdin.close()
         else:
-            rig.wait_for(lambda: self.said_size() > self.said_before,
-                         "it is ready, and so can end in order")
+            self.wait_ready()
             victim.send_signal(signal.SIGTERM)
         code = victim.wait(rig.WAIT_S)
         if code != 0:
@@ -346,7 +353,7 @@ class Site:
     def is_all_done(self):
         view = View(self.path)
         try:
-            put, = view.one("SELECT max(seq) FROM outbox")
+            put, = view.one("SELECT ifnull(max(seq), 0) FROM outbox")
             settled, = view.one("SELECT sum(settled_rows) FROM outbox_cursor")
             alive, = view.one("SELECT count(*) FROM outbox_held")
             return put == settled and not alive
@@ -468,12 +475,12 @@ class Handler(Site):
 class Relay(Site):
     """The shell writes; relay, shell or both are killed."""
 
+    TABLES = 2
     TRANSACTION = WHOLE
 
     def start_all(self, work=True):
         super().start_all(work=False)
-        if not os.path.exists(self.path):
-            self.wait_made()
+        self.wait_made()
         if work and "shell" not in self.victims:
             self.start("shell", ["stdbuf", "-oL", "sqlite3", "-batch", "-bail",
                                  self.path], stdin=subprocess.PIPE)

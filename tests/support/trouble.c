@@ -5,13 +5,13 @@
  */
 #include "trouble.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "postbag/error.h"
@@ -56,6 +56,15 @@ static uint32_t draw(uint32_t seed, uint32_t number)
     return (uint32_t)(z >> 32);
 }
 
+/* libc's, or that of what is preloaded. */
+static int next_fdatasync(int fd)
+{
+    __extension__ int (*next)(int) =
+        (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+
+    return next(fd);
+}
+
 int fdatasync(int fd)
 {
     if (committing != NULL) {
@@ -67,7 +76,7 @@ int fdatasync(int fd)
             return -1;
         }
     }
-    return (int)syscall(SYS_fdatasync, fd);
+    return next_fdatasync(fd);
 }
 
 const struct postbag_port *trouble_port(const struct trouble *t)
