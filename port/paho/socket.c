@@ -98,6 +98,9 @@ int postbag__paho_socket_find(struct paho *t)
     traced_fd = -1;
     if (fd < 0 || getpeername(fd, (struct sockaddr *)&peer, &len) != 0)
         return POSTBAG_EPROTO;
+    /* Paho's own: a program that the application starts must not hold the
+       connection open when we, or our process, are gone */
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return POSTBAG_EPROTO;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Paho against the scripted broker: what brokers answer, and how links end. */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -370,16 +371,22 @@ static void test_paho_two_handles_end_their_own_socket(void **state)
 
 /* ---- the socket ---------------------------------------------------------- */
 
-/* A descriptor of the connection to this port of the loopback, or -1. */
+/* Is it of a connection to this port of the loopback? */
+static int is_socket_to(int fd, int port)
+{
+    struct sockaddr_in peer = {0};
+    socklen_t len = sizeof(peer);
+
+    return getpeername(fd, (struct sockaddr *)&peer, &len) == 0 &&
+           peer.sin_family == AF_INET && ntohs(peer.sin_port) == port;
+}
+
+/* Such a descriptor, or -1. */
 static int find_socket(int port)
 {
-    for (int fd = 3; fd < 256; fd++) {
-        struct sockaddr_in peer = {0};
-        socklen_t len = sizeof(peer);
-        if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0 &&
-            peer.sin_family == AF_INET && ntohs(peer.sin_port) == port)
+    for (int fd = 3; fd < 256; fd++)
+        if (is_socket_to(fd, port))
             return fd;
-    }
     return -1;
 }
 
@@ -400,6 +407,22 @@ static void test_paho_socket_notices_a_dead_peer_and_does_not_wait(void **state)
     assert_int_not_equal(option(fd, IPPROTO_TCP, TCP_NODELAY), 0);
     assert_int_not_equal(option(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
     assert_int_equal(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 30000);
+}
+
+static void test_paho_socket_is_closed_in_a_program_we_start(void **state)
+{
+    struct rig *rig = *state;
+    int seen = 0;
+
+    rig_up(rig);
+    /* Paho's, and our duplicate */
+    for (int fd = 3; fd < 256; fd++) {
+        if (!is_socket_to(fd, broker_port(rig->broker)))
+            continue;
+        assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+        seen++;
+    }
+    assert_int_equal(seen, 2);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -433,6 +456,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_paho_server_disconnect_says_its_words),
     TEST(test_paho_two_handles_end_their_own_socket),
     TEST(test_paho_socket_notices_a_dead_peer_and_does_not_wait),
+    TEST(test_paho_socket_is_closed_in_a_program_we_start),
 };
 
 int main(void)

@@ -336,8 +336,13 @@ class Site:
             self.end(name)
 
     def wait_ready(self):
-        rig.wait_for(lambda: self.said_size() > self.said_before,
-                     "it is ready, and so can end in order")
+        def is_ready():
+            if self.said_size() > self.said_before:
+                return True
+            if any(v.poll() is not None for v in self.victims.values()):
+                raise AssertionError(f"it ended: {self.tail()}")
+            return False
+        rig.wait_for(is_ready, "it is ready, and so can end in order")
 
     def end(self, name):
         victim = self.victims.pop(name)

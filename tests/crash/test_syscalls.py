@@ -87,9 +87,12 @@ class Syscalls(rig.Case):
         was_killed = site.live()
         if os.path.exists(site.path):
             site.look(just_killed=was_killed)
-        farm.retire(site)
+        try:
+            farm.retire(site)
+        except AssertionError as error:
+            raise AssertionError(f"killed at {site.point}") from error
         if site.complaints:
-            print(f"  {site.point}:", flush=True)
+            print(f"  killed at {site.point}:", flush=True)
         return was_killed
 
     def test_killed_at_each_call_keeps_all_promises(self):

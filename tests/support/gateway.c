@@ -32,7 +32,7 @@
  * It says on standard output "ready", "thread TID" (the one that commits),
  * "committed N" after each commit and "worked" after the last; the log goes
  * to standard error.  SIGTERM ends it in order; SIGUSR1 and SIGUSR2 make their
- * handler tell that the network is back, or gone.
+ * handler tell that the network is back, or gone; SIGHUP: offspring.h.
  */
 #include <signal.h>
 #include <sqlite3.h>
@@ -44,6 +44,7 @@
 #include <unistd.h>
 
 #include "deadly.h"
+#include "offspring.h"
 #include "postbag/slow.h"
 #include "pull_one.h"
 #include "trouble.h"
@@ -405,7 +406,11 @@ static int is_told_to_stop(struct gateway *g, uint32_t wait_us)
     struct timespec wait = {.tv_sec = wait_us / 1000000,
         .tv_nsec = (long)(wait_us % 1000000) * 1000};
 
-    return sigtimedwait(&g->stop, NULL, &wait) == SIGTERM;
+    int number = sigtimedwait(&g->stop, NULL, &wait);
+
+    if (number == SIGHUP)
+        offspring_make();
+    return number == SIGTERM;
 }
 
 static void run_pulling(struct gateway *g)
@@ -466,6 +471,7 @@ int main(int argc, char **argv)
     /* before any thread starts, so that all of them leave it to run */
     sigemptyset(&g.stop);
     sigaddset(&g.stop, SIGTERM);
+    sigaddset(&g.stop, SIGHUP);
     sigprocmask(SIG_BLOCK, &g.stop, NULL);
     open_engine(&g);
     open_writer(&g);
