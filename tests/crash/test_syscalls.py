@@ -15,7 +15,7 @@ KILLPOINT = os.environ.get("POSTBAG_KILLPOINT")
 CALLS = ("fdatasync", "pwrite64", "pwrite64:half", "ftruncate64", "unlink",
          "rename", "send", "send:half", "recv")
 # every so many n is tried, from a random one on
-STEP = 1 if rig.PROVE else 9 if rig.FULL else 60
+STEP = 1 if rig.PROVE else 12 if rig.FULL else 60
 COMMITS, COMMANDS = 4, 2
 
 
@@ -28,7 +28,8 @@ class Victim(killfarm.Handler):
         self.topics = {"gw/data": 0, "gw/reply": 0}
 
     def words(self):
-        return [*super().words(), f"run_dir={self.folder}"]
+        return [*super().words(), f"run_dir={self.folder}",
+                "ack_delay_ms=20"]
 
     def work(self):
         return [f"work={COMMITS}"]

@@ -9,6 +9,7 @@ returns.
 import collections
 import select
 import socket
+import time
 
 CONNECT, CONNACK, PUBLISH, PUBACK, SUBSCRIBE, SUBACK = 1, 2, 3, 4, 8, 9
 # how long a property's value is; "s": a string, "p": a pair, "v": a varint
@@ -69,7 +70,9 @@ class Client:
     """take(message) is called for each that comes in, before its PUBACK."""
 
     def __init__(self, port, name, topic="#", take=lambda message: None):
-        self.take, self.name = take, name
+        self.take = take
+        self.marker_topic = f"barrier/{name}" if topic == "#" else \
+            topic.replace("+", f"barrier-{name}")
         self.data = bytearray()
         self.unacknowledged = set()
         self.packet_id = self.markers = self.marker_seen = 0
@@ -86,6 +89,13 @@ class Client:
 
     def fileno(self):
         return self.socket.fileno()
+
+    def pump(self, seconds):
+        """What comes within so long is taken."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self.socket], [], [], left)[0]:
+                self.read()
 
     def close(self):
         self.socket.close()
@@ -105,7 +115,7 @@ class Client:
 
     def barrier(self):
         self.markers += 1
-        self.publish(f"barrier/{self.name}", str(self.markers))
+        self.publish(self.marker_topic, str(self.markers))
         self._wait(lambda: self.marker_seen == self.markers)
 
     def read(self):
@@ -144,7 +154,7 @@ class Client:
         size, at = _varint(data, at + 2 if answer else at)
         message = Message(topic.decode(), _user_properties(data, at, at + size),
                           bytes(data[at + size:end]).decode())
-        if message.topic == f"barrier/{self.name}":
+        if message.topic == self.marker_topic:
             self.marker_seen = int(message.payload)
         else:
             self.take(message)
