@@ -116,8 +116,8 @@ class Site:
 
     def start_all(self, work=True):
         self.lives += 1
-        self.said_before = self.said_size() if self.lives > 1 else 0
         if "relay" not in self.victims:
+            self.said_before = self.said_size() if self.lives > 1 else 0
             words = self.work() if work else ["work=0"]
             self.start("relay", [rig.GATEWAY, self.path, *self.words(),
                                  *words])
@@ -337,12 +337,15 @@ class Site:
 
     def wait_ready(self):
         def is_ready():
-            if self.said_size() > self.said_before:
-                return True
+            with open(os.path.join(self.folder, "said"), "rb") as file:
+                file.seek(self.said_before)
+                if b"ready\n" in file.read():
+                    return True
             if any(v.poll() is not None for v in self.victims.values()):
                 raise AssertionError(f"it ended: {self.tail()}")
             return False
-        rig.wait_for(is_ready, "it is ready, and so can end in order")
+        rig.wait_for(is_ready, "the relay is ready, and so can end in order",
+                     STUCK_S)
 
     def end(self, name):
         victim = self.victims.pop(name)

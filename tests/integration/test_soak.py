@@ -147,7 +147,8 @@ class Soak(rig.Case):
             "all commands are done", lambda: own.value(
                 "SELECT count(*) FROM inbox WHERE state = 'due'"))
         self.assertEqual(firmware.end(), 0)
-        relay = self.gateway(self.mosquitto.uri(), "client_id=gw")
+        relay = self.gateway(self.mosquitto.uri(), "client_id=gw",
+                             name="relay")
         own.wait_settled()
         self.client.barrier()
         last = own.value("SELECT max(n) FROM state")
