@@ -5,6 +5,7 @@ folder over tables, commits, messages and commands to an orderly end.  Then
 another one goes on, and killfarm.py says what must hold."""
 import os
 import signal
+import subprocess
 import time
 
 import killfarm
@@ -17,6 +18,8 @@ CALLS = ("fdatasync", "pwrite64", "pwrite64:half", "ftruncate64", "unlink",
 # every so many n is tried, from a random one on
 STEP = 1 if rig.PROVE else 12 if rig.FULL else 60
 COMMITS, COMMANDS = 4, 2
+SHELL_TABLE = ("CREATE TABLE IF NOT EXISTS"
+               " state(n INTEGER PRIMARY KEY, id BLOB);\n")
 
 
 class Victim(killfarm.Handler):
@@ -78,6 +81,31 @@ class Victim(killfarm.Handler):
         return self.kills == 1
 
 
+class Shell(killfarm.Relay):
+    """The sqlite3 shell puts a few rows, beside no relay, and is killed at a
+    write of its own, as often as it comes to one."""
+
+    def run(self, n):
+        """Was it killed?"""
+        self.start_all(work=False)
+        self.end_all()
+        # what it says would be lost with it
+        self.start("shell", [
+            "env", f"LD_PRELOAD={KILLPOINT}", f"KILLPOINT=pwrite64:{n}",
+            "stdbuf", "-oL", "sqlite3", "-batch", "-bail", self.path],
+            stdin=subprocess.PIPE)
+        shell = self.victims.pop("shell")
+        shell.communicate((SHELL_TABLE + 3 * self.TRANSACTION).encode())
+        if shell.returncode not in (0, -9):
+            raise AssertionError(self.tail())
+        self.kills = self.unseen = int(shell.returncode == -9)
+        return self.kills == 1
+
+
+class TornShell(Shell):
+    TRANSACTION = killfarm.TORN
+
+
 class Syscalls(rig.Case):
     def at(self, farm, call, n):
         farm.made += 1
@@ -113,7 +141,33 @@ class Syscalls(rig.Case):
         proof.say("F14_syscall", sum(counts.values()),
                   (0, 0) if STEP == 1 else (rig.SEED, rig.SEED))
 
+    def write_by_write(self, kind):
+        """(kills, those after which something was torn)"""
+        farm = killfarm.Farm(self, (), 0)
+        kills = torn = 0
+        for n in range(1, 10000, 1 if rig.FULL else 3):
+            farm.made += 1
+            site = kind(farm, farm.made)
+            self.addCleanup(site.clean_up)
+            if not site.run(n):
+                break
+            site.look(just_killed=True)
+            kills += 1
+            torn += any(what == "torn" for what, _, _ in site.complaints)
+        return kills, torn
+
+    def test_writer_in_plain_sql_killed_at_each_write_is_whole(self):
+        kills, torn = self.write_by_write(Shell)
+        self.assertGreater(kills, 3)
+        self.assertEqual(torn, 0)
+        proof.say("F14_syscall", kills)
+
+    def test_writer_of_two_transactions_is_noticed(self):
+        kills, torn = self.write_by_write(TornShell)
+        proof.control("F14_syscall", "two_transactions", torn, kills)
+        self.assertGreater(torn, 0)
+
 
 if __name__ == "__main__":
-    rig.need("mosquitto", "setpriv")
+    rig.need("mosquitto", "setpriv", "sqlite3", "stdbuf")
     rig.main()
