@@ -66,7 +66,7 @@ class NoMark(Forged):
 
 class Sigkill(rig.Case):
     def test_relay_and_writer_killed_anywhere_keep_all_promises(self):
-        farm = killfarm.Farm(self, (killfarm.Relay,))
+        farm = killfarm.Farm(self, (killfarm.Relay, killfarm.Command))
         farm.run(KILLS)
         self.assertEqual(farm.finish(), {})
         self.assertGreater(farm.messages, 0)
