@@ -16,7 +16,7 @@ KILLPOINT = os.environ.get("POSTBAG_KILLPOINT")
 CALLS = ("fdatasync", "pwrite64", "pwrite64:half", "ftruncate64", "unlink",
          "rename", "send", "send:half", "recv")
 # every so many n is tried, from a random one on
-STEP = 1 if rig.PROVE else 12 if rig.FULL else 60
+STEP = 1 if rig.PROVE else 24 if rig.FULL else 60
 COMMITS, COMMANDS = 4, 2
 SHELL_TABLE = ("CREATE TABLE IF NOT EXISTS"
                " state(n INTEGER PRIMARY KEY, id BLOB);\n")

@@ -14,7 +14,7 @@ import time
 import proof
 import rig
 
-COMMITS = 20000 if rig.PROVE else 2000 if rig.FULL else 300
+COMMITS = 20000 if rig.PROVE else 1000 if rig.FULL else 300
 # longest that a lock is held; a firmware waits 5 s for one
 HELD_S = 0.2
 # the default of option checkpoint_frames
