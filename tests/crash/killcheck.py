@@ -77,7 +77,8 @@ class Checks:
     # ---- what must hold -----------------------------------------------------
 
     def look(self, just_killed=False):
-        if os.path.exists(self.path + "-journal"):
+        if os.path.exists(self.path + "-journal") or \
+                not os.path.exists(self.path):
             return  # killed before it was WAL; a reader may not roll back
         fresh, self.fresh = self.fresh, []
         view = View(self.path)
