@@ -11,7 +11,8 @@ import collections
 import json
 import sqlite3
 
-from faultproxy import PUBACK, PUBLISH, Faults, Proxy, packet_id
+from faultproxy import Faults, Proxy
+from mqttwire import PUBACK, PUBLISH, packet_id
 
 
 class AckProxy(Proxy):

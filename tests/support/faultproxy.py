@@ -17,7 +17,7 @@ uses it must notice.
 
 Delay, rate and dribble work on both directions, in order; PUBACKs are the
 broker's.  Who wants to look on derives from Proxy: from_client and from_broker
-see each packet before it goes on, in the proxy's thread.
+see each packet before it goes on, in the proxy's thread, and can keep it.
 """
 import asyncio
 import collections
@@ -29,7 +29,8 @@ import struct
 import threading
 import time
 
-PUBLISH, PUBACK = 3, 4
+from mqttwire import PUBACK, PUBLISH, content, packet_id, packets
+
 # a source is read no further while so much of it waits
 MOST_WAITING = 256 * 1024
 GAP_S = 0.0005  # between two pieces that dribble
@@ -54,40 +55,28 @@ class Faults:
     LATE_MS = 60
 
 
-def packets(data):
-    """The whole packets at the beginning of a bytearray, which it takes off
-    there: (first byte, body, all of it)."""
-    begin = 0
-    try:
-        while True:
-            size = shift = 0
-            at = begin + 1
-            while True:
-                byte = data[at]
-                at += 1
-                size |= (byte & 0x7f) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            if len(data) < at + size:
-                break
-            yield data[begin], bytes(data[at:at + size]), bytes(
-                data[begin:at + size])
-            begin = at + size
-    except IndexError:  # a part of a head
-        pass
-    finally:
-        del data[:begin]
+class Witness:
+    """What passes an own proxy, as a mixin: which payloads were acknowledged
+    so that the firmware could see it, and the forms that a payload had."""
 
+    def __init__(self, *args, **more):
+        self.sent = {}  # payload: {(topic, properties)}
+        self.attempts = collections.Counter()
+        self.acknowledged = collections.Counter()
+        super().__init__(*args, **more)
 
-def packet_id(first, body):
-    """Of a PUBLISH with QoS 1, or of a PUBACK; else None."""
-    if first >> 4 == PUBACK:
-        return int.from_bytes(body[:2], "big")
-    if first >> 4 != PUBLISH or not first & 0x06:
-        return None
-    at = 2 + int.from_bytes(body[:2], "big")
-    return int.from_bytes(body[at:at + 2], "big")
+    def from_client(self, link, first, body):
+        if first >> 4 != PUBLISH:
+            return
+        topic, properties, payload = content(body)
+        self.sent.setdefault(payload, set()).add((topic, properties))
+        self.attempts[payload] += 1
+        link.payloads = getattr(link, "payloads", {})
+        link.payloads[packet_id(first, body)] = payload
+
+    def from_broker(self, link, first, body):
+        if first >> 4 == PUBACK:
+            self.acknowledged[link.payloads[packet_id(first, body)]] += 1
 
 
 class Line:
@@ -246,23 +235,22 @@ class Link:
                 self.proxy.count["forged"] += 1
                 self.down.put(struct.pack(">BBH", PUBACK << 4, 2, number))
                 return b""
-        self.proxy.from_client(self, first, body)
-        return whole
+        return b"" if self.proxy.from_client(self, first, body) else whole
 
     def _from_broker(self, first, body, whole):
-        if first >> 4 != PUBACK:
-            self.proxy.from_broker(self, first, body)
-            return whole
-        return self._spoil_ack(first, body, whole)
+        if first >> 4 == PUBACK and self._draw(self.now().drop_ack):
+            self.proxy.count["dropped"] += 1
+            return b""
+        if self.proxy.from_broker(self, first, body):
+            return b""
+        return (self._spoil_ack(first, body, whole) if first >> 4 == PUBACK
+                else whole)
 
     def _draw(self, share):
         return share and self.random.random() < share
 
     def _spoil_ack(self, first, body, whole):
         faults, count = self.now(), self.proxy.count
-        if self._draw(faults.drop_ack):
-            count["dropped"] += 1
-            return b""
         out = b""
         if self._draw(faults.stale_ack):
             count["stale"] += 1
@@ -271,7 +259,6 @@ class Link:
             count["doubled"] += 1
             self._later(faults.LATE_MS, whole)
         self.settled.append(packet_id(first, body))
-        self.proxy.from_broker(self, first, body)
         count["acked"] += 1
         if self._draw(faults.late_ack):
             count["late"] += 1
@@ -314,8 +301,8 @@ class Link:
     def leave(self, line, data):
         if self.gone or line.to is None or line.to.is_closing():
             return
-        if self.ended == "hole_drop" or (
-                self.ended == "half_up" and line is self.up):
+        if self.ended == "hole_drop" or (self.ended, line) in (
+                ("half_up", self.up), ("half_down", self.down)):
             return
         if self.bytes_left is not None and not self.ended:
             if len(data) >= self.bytes_left:
@@ -406,7 +393,10 @@ class Proxy:
         self.count = collections.Counter()
         self.accepts = []
         self.links = set()
+        self.errors = []  # faults of this program
         self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(
+            lambda _, context: self.errors.append(context))
         self.listener = None
         self.port = 0
         self.thread = threading.Thread(target=self.loop.run_forever,
@@ -420,10 +410,10 @@ class Proxy:
     # ---- to be overridden; in the proxy's thread --------------------------
 
     def from_client(self, link, first, body):
-        """A packet of the firmware's."""
+        """A packet of the firmware's.  True: it goes no further."""
 
     def from_broker(self, link, first, body):
-        """A packet of the broker's; of PUBACKs those that will arrive."""
+        """The same of the broker's; of PUBACKs those that will arrive."""
 
     def raw(self, link, side, data):
         """Bytes, where framed=False."""
@@ -495,3 +485,9 @@ class Proxy:
                                     self.loop.stop))
         self.thread.join(30)
         self.loop.close()
+        if self.errors:
+            raise AssertionError(self.errors)
+
+
+class WitnessProxy(Witness, Proxy):
+    """See Witness."""
