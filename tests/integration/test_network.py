@@ -163,7 +163,7 @@ class Faulty(Network):
         for turn in range(ROUNDS):
             roads = self.round(F20, rig.SEED + turn * SEEDS)
             self.end_all()
-        arrivals.controls(self, "F20_network", roads[0].committed,
+        arrivals.controls(self, "F20_delay", roads[0].committed,
                           self.arrived(roads[0]))
         for name in F20:
             proof.say(f"F20_{name}", ROUNDS * SEEDS, (rig.SEED, LAST_SEED))

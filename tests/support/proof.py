@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""What a test has shown, as proof.h prints it."""
+"""What a test has shown, as proof.h prints it; on a line of its own, since
+unittest has begun one with the test's name."""
 
 
 def say(row, trials, seeds=(0, 0)):
     """So many independent trials, none of which failed."""
-    print(f"proof: {row} trials={trials} seeds={seeds[0]}..{seeds[1]}",
+    print(f"\nproof: {row} trials={trials} seeds={seeds[0]}..{seeds[1]}",
           flush=True)
 
 
 def control(row, name, hits, trials):
     """In so many trials what was broken on purpose was noticed."""
-    print(f"control: {row} {name} hits={hits} trials={trials}", flush=True)
+    print(f"\ncontrol: {row} {name} hits={int(hits)} trials={trials}",
+          flush=True)
