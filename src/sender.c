@@ -424,12 +424,14 @@ const char *postbag__sender_gives_up(struct sender *s, int64_t now_us)
     return NULL;
 }
 
+/* What is delivered and not saved is work: who stands by sees the cursor only,
+ * and would replace us if ack_delay_ms is longer than the lease. */
 int postbag__sender_has_work(const struct sender *s)
 {
     for (int i = 0; i < POSTBAG__LANES; i++)
         if (s->lanes[i].count > 0 || s->lanes[i].scanned < s->newest)
             return 1;
-    return s->held_stats.live > 0;
+    return s->unsaved_us != 0 || s->held_stats.live > 0;
 }
 
 static int64_t earlier(int64_t a, int64_t b)

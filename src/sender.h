@@ -239,7 +239,7 @@ POSTBAG_CHECK int postbag__sender_replace_held(
 /* Why the connection must end: no PUBACK for too long, ...  NULL: it must not.
  */
 const char *postbag__sender_gives_up(struct sender *s, int64_t now_us);
-/* Rows wait to be sent or settled. */
+/* Rows wait to be sent or settled, or what was settled to be saved. */
 int postbag__sender_has_work(const struct sender *s);
 int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us);
 

@@ -299,6 +299,21 @@ static void test_sender_has_work_while_a_row_is_unsettled(void **state)
     assert_int_equal(postbag__sender_has_work(&r->e.sender), 0);
 }
 
+static void test_sender_has_work_until_the_cursor_is_saved(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    r->out->auto_settle = 1;
+    relay_put(r, "t", 1);
+    relay_run_ms(r, 1);
+    assert_int_equal(r->e.sender.lanes[0].count, 0);
+    assert_int_not_equal(r->e.sender.unsaved_us, 0);
+    assert_int_equal(postbag__sender_has_work(&r->e.sender), 1);
+    relay_run_ms(r, 3000);
+    assert_int_equal(postbag__sender_has_work(&r->e.sender), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +332,7 @@ int main(void)
         BENCH(test_sender_large_message_on_a_slow_link_is_waited_for),
         BENCH(test_sender_idle_link_is_never_stuck),
         BENCH(test_sender_has_work_while_a_row_is_unsettled),
+        BENCH(test_sender_has_work_until_the_cursor_is_saved),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
