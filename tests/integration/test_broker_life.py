@@ -79,6 +79,7 @@ class Life(rig.Case):
             timeout=rig.WAIT_S)
 
     def take_outbound(self):
+        self.own.wait_settled()  # it is connected
         tries = self.tries()
         self.put()
         self.take_over("gateway")

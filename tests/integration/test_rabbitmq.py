@@ -47,7 +47,10 @@ log.file = false
 cluster_partition_handling = pause_minority
 """)
         self.write("plugins", "[rabbitmq_mqtt].\n")
-        self.boot(1)
+        self.boots = 0
+        self.begin()
+        if beside is None:
+            self.wait_booted()  # it has made the cookie
 
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w",
@@ -73,13 +76,20 @@ cluster_partition_handling = pause_minority
             # the script becomes the node, and has no child to wait for
             "RUNNING_UNDER_SYSTEMD": "true"}
 
-    def boot(self, times):
+    def boot(self):
+        self.begin()
+        self.wait_booted()
+
+    def begin(self):
+        self.boots += 1
         super().__init__(self.folder, "rabbitmq", [SERVER], env=self.env())
-        self.wait_out("Server startup complete", times, BOOT_S)
+
+    def wait_booted(self):
+        self.wait_out("Server startup complete", self.boots, BOOT_S)
 
     def restart(self):
         """After a kill: what it has on disk is all it has."""
-        self.boot(self.out().count("Server startup complete") + 1)
+        self.boot()
 
     def save_bindings(self):
         """Which queue gets what stands in a log of the node's that is written
