@@ -84,8 +84,8 @@ cluster_partition_handling = pause_minority
         self.boots += 1
         super().__init__(self.folder, "rabbitmq", [SERVER], env=self.env())
 
-    def wait_booted(self):
-        self.wait_out("Server startup complete", self.boots, BOOT_S)
+    def wait_booted(self, seconds=BOOT_S):
+        self.wait_out("Server startup complete", self.boots, seconds)
 
     def restart(self):
         """After a kill: what it has on disk is all it has."""
