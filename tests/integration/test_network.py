@@ -17,7 +17,7 @@ KEEPALIVE_S, CAP_MS, CONNECT_MS = 5, 1000, 2000
 # the promise, and what Paho (1 s) and a busy machine add
 STALL_S = 2 * KEEPALIVE_S + (CAP_MS + CONNECT_MS) / 1000 + 7
 # rounds, and seeds of each fault in a round
-ROUNDS, SEEDS = (40, 5) if rig.PROVE else (1, 5 if rig.FULL else 1)
+ROUNDS, SEEDS = (20, 5) if rig.PROVE else (1, 5 if rig.FULL else 1)
 LAST_SEED = rig.SEED + ROUNDS * SEEDS - 1
 PUT, KEYS = 300, 8
 ENDS = (2000, 30000)

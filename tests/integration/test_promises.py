@@ -186,7 +186,7 @@ class Down(Promises):
 
     BASE_MS, CAP_MS = 200, 2000
     PAHO_S = 1
-    TRIES = 200 if rig.PROVE else 12 if rig.FULL else 6
+    TRIES = 100 if rig.PROVE else 12 if rig.FULL else 6
 
     def gaps(self, accepts):
         return [b - a for a, b in zip(accepts, accepts[1:])]

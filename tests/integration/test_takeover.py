@@ -3,7 +3,7 @@
 import proof
 import rig
 
-TURNS = 100 if rig.PROVE else 6 if rig.FULL else 2
+TURNS = 60 if rig.PROVE else 6 if rig.FULL else 2
 LEASE = ("lease_ms=1000", "ack_delay_ms=50")
 OFFICE = "relay owns destination main, epoch "
 
