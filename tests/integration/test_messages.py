@@ -41,7 +41,7 @@ def draw(dice, _):
                        {"reorder_ms": 5}))
     way = dice.choice(({}, {}, {"delay_ms": 10}, {"jitter_ms": 10},
                        {"dribble": 1000}, {"rate": 400_000}))
-    return Faults(end=end, end_after=(50_000, 1_500_000), **ack, **way)
+    return Faults(end=end, end_after=(5_000, 400_000), **ack, **way)
 
 
 class Arrival:
