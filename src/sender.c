@@ -174,6 +174,7 @@ void postbag__sender_link_down(struct sender *s)
     s->is_alone = 0;
     postbag__trial_lost(&s->trial);
     s->is_idle = 1;
+    s->turned_down_us = 0;
     postbag__window_restart(&s->window, s->link->generation);
     for (int i = 0; i < POSTBAG__LANES; i++)
         postbag__lane_release(&s->lanes[i]);
@@ -406,6 +407,18 @@ static int is_overtaken(struct sender *s, int64_t now_us)
                postbag__window_oldest(&s->window), s->suspicion.answered);
 }
 
+/* It says that there is no link, or no room, and reports no end of it, although
+ * nothing is in flight that could take up the room.  (Without a row that waits
+ * it is not asked, and has last said so long ago.) */
+static int takes_nothing(const struct sender *s, int64_t now_us)
+{
+    enum { LATELY_US = 1000000 };
+
+    return s->turned_down_us != 0 && s->window.used == 0 &&
+           now_us < s->retry_us + LATELY_US &&
+           now_us - s->turned_down_us >= ack_timeout_us(s);
+}
+
 const char *postbag__sender_gives_up(struct sender *s, int64_t now_us)
 {
     int64_t wait_us = ack_timeout_us(s);
@@ -413,6 +426,8 @@ const char *postbag__sender_gives_up(struct sender *s, int64_t now_us)
 
     if (s->is_confused)
         return "the broker finds our packet id in use (0x91)";
+    if (takes_nothing(s, now_us))
+        return "it takes no message, and does not end";
     if (is_overtaken(s, now_us))
         return "no PUBACK in time for one message, but for others";
     if (s->window.used == 0 ||
@@ -424,12 +439,14 @@ const char *postbag__sender_gives_up(struct sender *s, int64_t now_us)
     return NULL;
 }
 
+/* What is delivered and not saved is work: who stands by sees the cursor only,
+ * and would replace us if ack_delay_ms is longer than the lease. */
 int postbag__sender_has_work(const struct sender *s)
 {
     for (int i = 0; i < POSTBAG__LANES; i++)
         if (s->lanes[i].count > 0 || s->lanes[i].scanned < s->newest)
             return 1;
-    return s->held_stats.live > 0;
+    return s->unsaved_us != 0 || s->held_stats.live > 0;
 }
 
 static int64_t earlier(int64_t a, int64_t b)

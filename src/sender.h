@@ -72,8 +72,10 @@ struct sender {
     struct overtaking overtaking; /* of the oldest in flight */
     int64_t held_due_ms;          /* next held row; INT64_MAX: none */
     int64_t revive_ms;            /* next dead row that comes back; likewise */
-    int64_t retry_us; /* the database was busy or failed: not before */
-    int again;        /* a pass ended early: there is more to do now */
+    int64_t retry_us;       /* the database was busy or failed: not before */
+    int64_t turned_down_us; /* by the transport, with nothing in flight, again
+                               and again since then; 0: it takes sends */
+    int again;              /* a pass ended early: there is more to do now */
     struct suspicion suspicion;
     struct trial trial;
     /* a held row that was turned down without a verdict; seq 0: none */
@@ -239,7 +241,7 @@ POSTBAG_CHECK int postbag__sender_replace_held(
 /* Why the connection must end: no PUBACK for too long, ...  NULL: it must not.
  */
 const char *postbag__sender_gives_up(struct sender *s, int64_t now_us);
-/* Rows wait to be sent or settled. */
+/* Rows wait to be sent or settled, or what was settled to be saved. */
 int postbag__sender_has_work(const struct sender *s);
 int64_t postbag__sender_deadline(const struct sender *s, int64_t now_us);
 

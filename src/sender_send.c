@@ -179,9 +179,10 @@ static int send_row(
     s->window.packets += slot->packet;
     err = transport->ops->send(transport, &frame, token);
     s->link->was_used = 1;
-    if (err == POSTBAG_OK)
+    if (err == POSTBAG_OK) {
+        s->turned_down_us = 0;
         charge(s, t, packet);
-    else
+    } else
         postbag__window_give_back(&s->window, slot);
     if (err == POSTBAG_EINVAL)
         (void)postbag__fail(
@@ -199,6 +200,8 @@ static int is_for_later(struct sender *s, const struct turn *t, int err)
     }
     if (err != POSTBAG_EAGAIN && err != POSTBAG_ELINK)
         return 0;
+    if (s->turned_down_us == 0 && s->window.used == 0)
+        s->turned_down_us = t->now_us;
     s->retry_us = t->now_us + 10000;
     return 1;
 }

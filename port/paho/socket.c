@@ -111,18 +111,6 @@ int postbag__paho_socket_find(struct paho *t)
     return POSTBAG_OK;
 }
 
-int postbag__paho_socket_ready(struct paho *t)
-{
-    pthread_mutex_lock(&t->lock);
-    struct pollfd p = {.fd = t->fd, .events = POLLOUT | POLLRDHUP};
-    pthread_mutex_unlock(&t->lock);
-    if (p.fd < 0 || poll(&p, 1, 0) < 0)
-        return POSTBAG_ELINK;
-    if (p.revents & (POLLERR | POLLHUP | POLLRDHUP | POLLNVAL))
-        return POSTBAG_ELINK;
-    return p.revents & POLLOUT ? POSTBAG_OK : POSTBAG_EAGAIN;
-}
-
 void postbag__paho_socket_shut(struct paho *t)
 {
     pthread_mutex_lock(&t->lock);
@@ -132,6 +120,42 @@ void postbag__paho_socket_shut(struct paho *t)
         (void)shutdown(t->fd, SHUT_RDWR);
     }
     pthread_mutex_unlock(&t->lock);
+}
+
+/* POLLERR alone.  An ICMP message that came while the connection was made
+   stays in the socket's error queue, and POLLERR with it, for as long as the
+   connection lives (seen on Linux 6.18).  That is not its end: who took it for
+   one would wait for an event that never comes.  So the queue is emptied, and
+   the socket asked what is wrong with it. */
+static int is_alive(int fd)
+{
+    char room[512];
+    int err = 0;
+    socklen_t len = sizeof(err);
+    struct msghdr told;
+    do {
+        memset(&told, 0, sizeof(told));
+        told.msg_control = room;
+        told.msg_controllen = sizeof(room);
+    } while (recvmsg(fd, &told, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0);
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err == 0;
+}
+
+int postbag__paho_socket_ready(struct paho *t)
+{
+    pthread_mutex_lock(&t->lock);
+    struct pollfd p = {.fd = t->fd, .events = POLLOUT | POLLRDHUP};
+    pthread_mutex_unlock(&t->lock);
+    if (p.fd < 0 || poll(&p, 1, 0) < 0)
+        return POSTBAG_ELINK;
+    if (p.revents & (POLLHUP | POLLRDHUP | POLLNVAL))
+        return POSTBAG_ELINK;
+    if ((p.revents & POLLERR) && !is_alive(p.fd)) {
+        /* Paho can no longer read the error off it */
+        postbag__paho_socket_shut(t);
+        return POSTBAG_ELINK;
+    }
+    return p.revents & POLLOUT ? POSTBAG_OK : POSTBAG_EAGAIN;
 }
 
 void postbag__paho_socket_close(struct paho *t)

@@ -7,9 +7,12 @@
  *
  *     test_paho_cuts [cycles]
  */
+#include <linux/net_tstamp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "paho_test.h"
 
@@ -225,6 +228,34 @@ static void test_paho_stalled_link_takes_no_more(void **state)
     expect_settled(rig, sent, 0);
 }
 
+/* From now on the kernel reports on what these sockets send, in their error
+   queues, where ICMP messages come, too; so many are connected to that port. */
+static int have_told(int port)
+{
+    unsigned what = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+    int count = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_in peer = {0};
+        socklen_t len = sizeof(peer);
+        if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0 &&
+            ntohs(peer.sin_port) == port)
+            count += setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &what,
+                         sizeof(what)) == 0;
+    }
+    return count;
+}
+
+static void test_paho_message_in_the_error_queue_is_no_end_of_a_link(
+    void **state)
+{
+    struct rig *rig = begin(state);
+    up(rig);
+    assert_true(have_told(broker_port(rig->broker)) > 0);
+    for (uint32_t i = 0; i < 3; i++)
+        rig_settle(rig, "x", i, POSTBAG_OK, 0);
+    rig_disconnect(rig, 0);
+}
+
 static void wait_for_all(void *ctx, const struct postbag_frame *f)
 {
     struct rig *rig = ctx;
@@ -257,6 +288,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_paho_ends_within_floods_lose_nothing),
     TEST(test_paho_all_taken_transfers_nothing),
     TEST(test_paho_stalled_link_takes_no_more),
+    TEST(test_paho_message_in_the_error_queue_is_no_end_of_a_link),
     TEST(test_paho_refused_message_is_the_last_handed_up),
 };
 

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 
+import arrivals
+import proof
 import rig
 
 COMMAND = os.environ.get("POSTBAG_COMMAND")
@@ -95,7 +97,7 @@ class Refusals(rig.Case):
                              name="right")
         right.wait_err("outbound link: connected")
 
-    def test_refused_topic_waits_dies_and_is_requeued_with_its_id(self):
+    def test_T8_refused_topic_waits_dies_and_is_requeued_with_its_id(self):
         acl = os.path.join(self.folder, "acl")
 
         def allow(*topics):
@@ -129,6 +131,12 @@ class Refusals(rig.Case):
         rig.wait_for(lambda: own.value("SELECT count(*) FROM outbox_held") == 0,
                      "it is no longer held")
         self.assert_sound(own)
+        expected = {*map(str, range(100)), "forbidden"}
+        self.assertEqual(arrivals.lost(expected, sub.messages()), ([], []))
+        proof.say("T8_real", 1)
+        noticed, _ = arrivals.lost(expected, sub.messages()[:-1])
+        self.assertEqual(noticed, ["forbidden"])
+        proof.control("T8_real", "never_requeued", len(noticed), 1)
 
 
 class Acceptance(rig.Case):

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import ackproxy
+import proof
 import rig
 
 FAILED_OF_1000 = 20
@@ -140,10 +141,13 @@ class Commands(rig.Case):
 
 
 class Kill(Commands):
-    def test_killed_firmware_has_each_effect_once_and_no_early_puback(self):
+    def test_T6_killed_firmware_has_each_effect_once_and_no_early_puback(
+            self):
         self.kill_and_compare()
+        proof.say("T6_real", self.KILLS, (rig.SEED, rig.SEED))
 
-    def test_killed_in_the_fdatasync_of_a_command_has_it_after_a_restart(self):
+    def test_T6_killed_in_the_fdatasync_of_a_command_has_it_after_a_restart(
+            self):
         firmware = self.firmware("fail_commits=0", "die_at=accept.sync")
         firmware.wait_err("inbound link: subscribed")
         self.publish(self.link, "gw/cmd", '{"id":"c1","source":"cloud"}')
@@ -157,8 +161,9 @@ class Kill(Commands):
                      "and is acknowledged")
         self.assertEqual(self.proxy.early, [])
         self.assertGreater(self.proxy.again, 0)
+        proof.say("T6_real", 1)
 
-    def test_proxy_sees_a_puback_before_the_commit(self):
+    def test_T6_proxy_sees_a_puback_before_the_commit(self):
         """A control: mosquitto_sub acknowledges what it stores nowhere."""
         self.firmware("fail_commits=0").wait_out("ready")
         self.keep(rig.Process(self.folder, "hasty", [
@@ -168,6 +173,8 @@ class Kill(Commands):
         self.publish(self.link, "other", '{"id":"c1","source":"cloud"}')
         rig.wait_for(lambda: self.proxy.early == [("cloud", "c1")],
                      "it is caught")
+        proof.control("T6_real", "puback_before_commit",
+                      len(self.proxy.early), 1)
 
 
 if __name__ == "__main__":

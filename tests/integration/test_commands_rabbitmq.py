@@ -3,6 +3,7 @@
 import os
 import sys
 
+import proof
 import rig
 import test_commands_kill
 import test_rabbitmq
@@ -16,8 +17,9 @@ class RabbitMQ(test_commands_kill.Commands):
     def start_broker(self):
         return self.keep(test_rabbitmq.Node(self.folder))
 
-    def test_killed_firmware_has_each_effect_once_with_rabbitmq(self):
+    def test_T6_killed_firmware_has_each_effect_once_with_rabbitmq(self):
         self.kill_and_compare()
+        proof.say("T6_real", self.KILLS, (rig.SEED, rig.SEED))
 
 
 if __name__ == "__main__":

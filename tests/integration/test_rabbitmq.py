@@ -8,11 +8,16 @@ import subprocess
 import sys
 import tempfile
 
+import arrivals
+import proof
 import rig
 
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 CONTROL = "/usr/lib/rabbitmq/bin/rabbitmqctl"
 BOOT_S = 90
+# of the node, which takes ten seconds to boot; messages for each
+KILLS = 25 if rig.PROVE else 2 if rig.FULL else 1
+PER_KILL = 2000
 
 
 class Node(rig.Process):
@@ -21,12 +26,15 @@ class Node(rig.Process):
 
     USER, PASSWORD = "gw", "right"
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.port, self.names_port, self.node_port = (
-            rig.free_port() for _ in range(3))
-        self.names = rig.Process(folder, "epmd", [
-            "epmd", "-port", str(self.names_port), "-address", "127.0.0.1"])
+    def __init__(self, folder, name="node", beside=None):
+        """beside: a node whose name service and cookie it shares."""
+        self.folder, self.node = folder, f"{name}@localhost"
+        self.port, self.node_port = rig.free_port(), rig.free_port()
+        self.home = beside.home if beside else folder
+        self.names_port = beside.names_port if beside else rig.free_port()
+        self.names = beside.names if beside else rig.Process(
+            folder, "epmd", ["epmd", "-port", str(self.names_port),
+                             "-address", "127.0.0.1"])
         self.write("conf", f"""\
 listeners.tcp = none
 mqtt.listeners.tcp.1 = 127.0.0.1:{self.port}
@@ -36,9 +44,13 @@ default_pass = {self.PASSWORD}
 loopback_users = none
 log.console = true
 log.file = false
+cluster_partition_handling = pause_minority
 """)
         self.write("plugins", "[rabbitmq_mqtt].\n")
-        self.boot(1)
+        self.boots = 0
+        self.begin()
+        if beside is None:
+            self.wait_booted()  # it has made the cookie
 
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w",
@@ -50,9 +62,9 @@ log.file = false
 
     def env(self):
         return {
-            "HOME": self.folder,  # for the cookie
+            "HOME": self.home,  # for the cookie
             "ERL_EPMD_PORT": str(self.names_port),
-            "RABBITMQ_NODENAME": "node@localhost",
+            "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_DIST_PORT": str(self.node_port),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
                 "-kernel inet_dist_use_interface {127,0,0,1}",
@@ -64,22 +76,33 @@ log.file = false
             # the script becomes the node, and has no child to wait for
             "RUNNING_UNDER_SYSTEMD": "true"}
 
-    def boot(self, times):
+    def boot(self):
+        self.begin()
+        self.wait_booted()
+
+    def begin(self):
+        self.boots += 1
         super().__init__(self.folder, "rabbitmq", [SERVER], env=self.env())
-        self.wait_out("Server startup complete", times, BOOT_S)
+
+    def wait_booted(self, seconds=BOOT_S):
+        self.wait_out("Server startup complete", self.boots, seconds)
 
     def restart(self):
         """After a kill: what it has on disk is all it has."""
-        self.boot(self.out().count("Server startup complete") + 1)
+        self.boot()
 
     def save_bindings(self):
         """Which queue gets what stands in a log of the node's that is written
         a little later.  A kill before that (once in eight on a busy machine)
         takes the binding: the node acknowledges what goes nowhere."""
-        subprocess.run(
-            [CONTROL, "-n", "node@localhost", "eval", "mnesia:sync_log()."],
-            env={**os.environ, **self.env()}, check=True,
-            stdout=subprocess.DEVNULL, timeout=BOOT_S)
+        self.control("eval", "mnesia:sync_log().")
+
+    def control(self, *words):
+        """What rabbitmqctl says to it."""
+        return subprocess.run(
+            [CONTROL, "-n", self.node, *words],
+            env={**os.environ, **self.env()}, check=True, text=True,
+            stdout=subprocess.PIPE, timeout=BOOT_S).stdout
 
     def uri(self):
         return f"tcp://127.0.0.1:{self.port}"
@@ -147,28 +170,42 @@ class RabbitMQ(rig.Case):
         self.assertEqual(events[0]["source"], "/gw/7")
         self.assertEqual(own.wait_settled()["delivered"], 2)
 
-    def test_acknowledged_messages_survive_the_death_of_the_node(self):
+    def kill_while_it_drains(self, relay, own, first):
+        """At random, after some are acknowledged and before all are."""
+        own.put_many(first, PER_KILL)
+        enough = own.counts()["delivered"] + self.random.randrange(
+            PER_KILL // 2)
+        rig.wait_for(lambda: own.counts()["delivered"] >= enough, "some are")
+        tries = relay.err().count("next try in")
+        self.node.kill()
+        relay.wait_err("next try in", tries + 2)
+        self.node.restart()
+
+    def test_F22_acknowledged_messages_survive_the_death_of_the_node(self):
         """Its PUBACK comes after the message is in a queue on disk; and the
         relay waits for the node to come back."""
         self.subscribe("keeper", "t")
         self.node.save_bindings()
-        relay = self.start("envelope=raw", name="relay2")
+        relay = self.start("envelope=raw", "ack_delay_ms=10", name="relay2")
         relay.wait_err("outbound link: connected")
         own = self.database()
-        own.put_many(1, 200)
-        self.assertEqual(own.wait_settled()["delivered"], 200)
-        self.node.kill()
-        own.put_many(201, 200)
-        relay.wait_err("next try in", 2)
-        self.node.restart()
-        self.assertEqual(own.wait_settled(BOOT_S)["delivered"], 400)
+        for turn in range(KILLS):
+            self.kill_while_it_drains(relay, own, turn * PER_KILL)
+        put = KILLS * PER_KILL
+        self.assertEqual(own.wait_settled(BOOT_S)["delivered"], put)
         self.assert_sound(own)
         sub = self.read("keeper")
-
-        def missing():
-            return sorted(set(range(1, 401)) - {int(p) for p in sub.payloads()})
-
-        rig.wait_long(lambda: not missing(), "all arrive", missing)
+        committed = [str(n) for n in range(put)]
+        rig.wait_long(
+            lambda: arrivals.lost(committed, sub.messages()) == ([], []),
+            "all arrive", lambda: len(sub.messages()))
+        print(f"  {KILLS} kills, {put} messages,"
+              f" {len(sub.messages()) - put} came again", flush=True)
+        noticed, _ = arrivals.lost(committed, [
+            m for m in sub.messages() if m.payload != "7"])
+        self.assertEqual(noticed, ["7"])
+        proof.control("F22_rabbitmq", "one_taken_away", len(noticed), 1)
+        proof.say("F22_rabbitmq", KILLS, (rig.SEED, rig.SEED))
 
     def command(self, name):
         event = {"specversion": "1.0", "id": name, "source": "/office",

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Two relays for one database: one sends, a silent one is replaced."""
+import proof
 import rig
 
+TURNS = 60 if rig.PROVE else 6 if rig.FULL else 2
 LEASE = ("lease_ms=1000", "ack_delay_ms=50")
 OFFICE = "relay owns destination main, epoch "
 
@@ -27,7 +29,7 @@ class Takeover(rig.Case):
                 ("outbox_dest", "outbox_cursor", "outbox_held", "outbox_acks",
                  "outbox_late", "outbox_lost")] + [own.rows("SELECT seq FROM outbox")]
 
-    def test_stopped_owner_is_replaced_and_then_marks_nothing(self):
+    def test_T9_stopped_owner_is_replaced_and_then_marks_nothing(self):
         broker = self.fake_broker("hold=1")
         first, second = self.pair(broker.uri())
         first.wait_err("outbound link: connected")
@@ -48,14 +50,22 @@ class Takeover(rig.Case):
         self.assertEqual(self.state(own), before)
         self.assertEqual(own.counts()["delivered"], 20)
         self.assert_sound(own)
+        proof.say("T9_real", 1)
+        # the control: what a mark would have changed is looked at
+        own.run("BEGIN IMMEDIATE")
+        own.run("UPDATE outbox_cursor SET delivered = delivered + 1")
+        noticed = self.state(own) != before
+        own.run("ROLLBACK")
+        self.assertTrue(noticed)
+        proof.control("T9_real", "mark_of_the_old_owner", noticed, 1)
 
-    def test_owners_stopped_in_turn_lose_nothing_under_load(self):
+    def test_T9_owners_stopped_in_turn_lose_nothing_under_load(self):
         broker = self.broker()
         sub = self.subscriber(broker)
         relays = self.pair(broker.uri())
         own = self.database()
         put = 0
-        for turn in range(6 if rig.FULL else 2):
+        for turn in range(TURNS):
             owner, standby = relays
             for _ in range(self.random.randrange(1, 40)):
                 own.put_many(put + 1, 5)
@@ -75,6 +85,7 @@ class Takeover(rig.Case):
         self.assertEqual(set(sub.payloads()), expected)
         self.assertEqual(len(set(sub.ids())), put)
         self.assert_sound(own)
+        proof.say("T9_real", TURNS, (rig.SEED, rig.SEED))
 
     def test_dead_owner_is_replaced_at_once(self):
         broker = self.broker()

@@ -11,4 +11,5 @@ def say(row, trials, seeds=(0, 0)):
 
 def control(row, name, hits, trials):
     """In so many trials what was broken on purpose was noticed."""
-    print(f"\ncontrol: {row} {name} hits={int(hits)} trials={trials}", flush=True)
+    print(f"\ncontrol: {row} {name} hits={int(hits)} trials={trials}",
+          flush=True)

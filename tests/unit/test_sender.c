@@ -299,6 +299,52 @@ static void test_sender_has_work_while_a_row_is_unsettled(void **state)
     assert_int_equal(postbag__sender_has_work(&r->e.sender), 0);
 }
 
+/* So long, in pieces: a transport that takes nothing is asked often. */
+static void run_seconds(struct relay *r, int count)
+{
+    for (int i = 0; i < count; i++)
+        relay_run_ms(r, 1000);
+}
+
+/* One that says so for a while is waited for. */
+static void test_sender_link_that_takes_nothing_and_does_not_end_is_left(
+    void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+    int wait_s = (int)r->e.sender.options.ack_timeout_ms / 1000;
+
+    r->out->auto_settle = 1;
+    for (int turn = 1; turn <= 2; turn++) {
+        r->out->send_err = POSTBAG_ELINK;
+        relay_put(r, "t", 1);
+        run_seconds(r, wait_s - 1);
+        assert_int_equal(r->out->aborts, 0);
+        if (turn == 2)
+            run_seconds(r, 2);
+        assert_int_equal(r->out->aborts, turn == 2);
+        r->out->send_err = POSTBAG_OK;
+        run_seconds(r, 5);
+        assert_int_equal(r->out->count, turn);
+    }
+    assert_has(r->log, "it takes no message, and does not end");
+}
+
+static void test_sender_has_work_until_the_cursor_is_saved(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r = bench_up(b);
+
+    r->out->auto_settle = 1;
+    relay_put(r, "t", 1);
+    relay_run_ms(r, 1);
+    assert_int_equal(r->e.sender.lanes[0].count, 0);
+    assert_int_not_equal(r->e.sender.unsaved_us, 0);
+    assert_int_equal(postbag__sender_has_work(&r->e.sender), 1);
+    relay_run_ms(r, 3000);
+    assert_int_equal(postbag__sender_has_work(&r->e.sender), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +363,8 @@ int main(void)
         BENCH(test_sender_large_message_on_a_slow_link_is_waited_for),
         BENCH(test_sender_idle_link_is_never_stuck),
         BENCH(test_sender_has_work_while_a_row_is_unsettled),
+        BENCH(test_sender_has_work_until_the_cursor_is_saved),
+        BENCH(test_sender_link_that_takes_nothing_and_does_not_end_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
