@@ -182,8 +182,9 @@ static int send_row(
     if (err == POSTBAG_OK) {
         s->turned_down_us = 0;
         charge(s, t, packet);
-    } else
+    } else {
         postbag__window_give_back(&s->window, slot);
+    }
     if (err == POSTBAG_EINVAL)
         (void)postbag__fail(
             &s->db->fault, err, "malformed: MQTT cannot carry it");
