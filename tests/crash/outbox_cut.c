@@ -46,6 +46,13 @@ static void note_sent(void *ctx, const struct fake_sent *s)
     (void)snprintf(told->id, sizeof(told->id), "%s", s->id);
 }
 
+static void listen(struct outbox_cut *b)
+{
+    relay_init(&b->relay, &b->before);
+    b->relay.out->on_send = note_sent;
+    b->relay.out->on_send_ctx = b;
+}
+
 void outbox_cut_begin(
     struct outbox_cut *b, struct power_cut *c, const char *synchronous)
 {
@@ -63,9 +70,7 @@ void outbox_cut_begin(
     b->before.t.app = tempdb_connect(&b->before.t);
     sql_run(b->before.t.app, "PRAGMA synchronous=%s", synchronous);
     b->is_promised = strcmp(synchronous, "FULL") == 0;
-    relay_init(&b->relay, &b->before);
-    b->relay.out->on_send = note_sent;
-    b->relay.out->on_send_ctx = b;
+    listen(b);
 }
 
 void outbox_cut_end(struct outbox_cut *b)
@@ -81,6 +86,13 @@ void outbox_cut_up(struct outbox_cut *b)
     relay_open(&b->relay);
     relay_run_ms(&b->relay, 10);
     assert_int_equal(b->relay.e.lease.is_owner, 1);
+}
+
+void outbox_cut_restart(struct outbox_cut *b)
+{
+    relay_kill(&b->relay);
+    listen(b);
+    outbox_cut_up(b);
 }
 
 /* Every fifth one has pages of its own. */

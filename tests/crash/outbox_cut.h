@@ -18,7 +18,7 @@
 #include "power_cut.h"
 #include "relay.h"
 
-enum { CUT_NUMBERS = 200, CUT_KEYS = 3, CUT_PER_TRANSACTION = 2 };
+enum { CUT_NUMBERS = 600, CUT_KEYS = 3, CUT_PER_TRANSACTION = 2 };
 
 /* A message is known by its number, which is also its change of the state. */
 struct cut_told {
@@ -46,6 +46,9 @@ void outbox_cut_begin(
 void outbox_cut_end(struct outbox_cut *b);
 /* The relay owns its destination, and is up. */
 void outbox_cut_up(struct outbox_cut *b);
+
+/* Its process ends as by SIGKILL, and another one begins. */
+void outbox_cut_restart(struct outbox_cut *b);
 
 /* A transaction with n messages of that key, their numbers in order. */
 void outbox_cut_put(struct outbox_cut *b, int key, int n);

@@ -154,7 +154,7 @@ static void send_rest(struct world *w, struct looked *l)
     r.out->on_send_ctx = l;
     r.out->auto_settle = 1;
     relay_open(&r);
-    relay_run_ms(&r, 60000);
+    relay_run_ms(&r, 15000);
     relay_kill(&r);
 }
 
@@ -209,14 +209,12 @@ static enum finding judge_next_relay(struct outbox_cut *b, struct looked *l)
         found = judge_again(&b->told[n], &l->left[n]);
     if (found == SOUND && !is_in_order(l))
         found = DISORDER;
-    if (found == SOUND && !power_cut_is_verified(b->after.t.path))
-        found = DAMAGED;
     return found;
 }
 
 /* ---- all of it --------------------------------------------------------- */
 
-enum finding outbox_look(void *ctx, int thoroughly)
+enum finding outbox_look(void *ctx, unsigned depth)
 {
     struct outbox_cut *b = ctx;
     struct looked l = {.b = b};
@@ -229,10 +227,14 @@ enum finding outbox_look(void *ctx, int thoroughly)
     else
         read_all(db, &l);
     found = l.is_bad ? DAMAGED : judge(&l);
-    if (found == SOUND && thoroughly && !power_cut_is_verified(b->after.t.path))
+    if (found == SOUND && (depth & CUT_VERIFY) != 0 &&
+        !power_cut_is_verified(b->after.t.path))
         found = DAMAGED;
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
-    if (found == SOUND && thoroughly)
+    if (found == SOUND && (depth & CUT_GO_ON) != 0)
         found = judge_next_relay(b, &l);
+    if (found == SOUND && (depth & CUT_VERIFY_AFTER) != 0 &&
+        !power_cut_is_verified(b->after.t.path))
+        found = DAMAGED;
     return found;
 }

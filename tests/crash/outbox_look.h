@@ -6,6 +6,6 @@
 
 #include "power_cut.h"
 
-enum finding outbox_look(void *ctx, int thoroughly);
+enum finding outbox_look(void *ctx, unsigned depth);
 
 #endif

@@ -35,14 +35,16 @@ enum finding {
     FINDINGS
 };
 
+/* How much of what is left is looked at; bits. */
+enum { CUT_VERIFY = 1, CUT_GO_ON = 2, CUT_VERIFY_AFTER = 4 };
+
 struct power_cut {
     /* given: */
     uint64_t seed;
-    enum finding (*look)(void *ctx, int thoroughly);
+    enum finding (*look)(void *ctx, unsigned depth);
     void *ctx;
-    unsigned draws;  /* of each cut that has luck in it; 0: one */
-    unsigned one_of; /* so many is looked at thoroughly; 0: 8 */
-    int goes_on;     /* after a finding: a control */
+    unsigned draws; /* of each cut that has luck in it; 0: one */
+    int goes_on;    /* after a finding: a control */
     /* made: */
     struct memdisk *disk, *left;
     unsigned page_size; /* by the seed */
@@ -51,6 +53,9 @@ struct power_cut {
     unsigned promises; /* count them up as they are made */
     unsigned seen;     /* of them when last looked at nothing left */
 };
+
+/* Once, at first. */
+void power_cut_install(void);
 
 /* ---- one scene ---- */
 
@@ -85,7 +90,8 @@ typedef void (*power_cut_scene)(struct power_cut *c);
 /* Scenes of one row of the matrix: all is SOUND.  share: of the images that
  * the size of the run asks for, in hundredths. */
 void power_cut_prove(const char *row, power_cut_scene play, unsigned share);
-/* A control: what must be found is found, in some image. */
+/* A control: what must be found is found, in some image.  FINDINGS: anything
+ * that is wrong. */
 void power_cut_control(const char *row, const char *name, power_cut_scene play,
     enum finding expected);
 

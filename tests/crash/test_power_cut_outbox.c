@@ -249,6 +249,6 @@ int main(void)
         cmocka_unit_test(test_power_cut_with_synchronous_off_damages),
     };
 
-    memdisk_install();
+    power_cut_install();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
