@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A second power cut while the next boot's relay opens what the first one left,
- * recovers it and goes on: see outbox_cut.h.  The first cut is everywhere, the
- * second at a call by chance.
+ * A second power cut while the next boot's application and relay open what the
+ * first one left, recover it and go on: see outbox_cut.h.  The first cut is
+ * everywhere, the second at a call by chance.
  */
 #include "outbox_cut.h"
 
@@ -24,7 +24,30 @@ static uint64_t draw(uint64_t below)
     return (luck >> 33) % below;
 }
 
-/* ---- the relay whose power is cut -------------------------------------- */
+/* ---- the application and the relay whose power is cut ------------------ */
+
+/* As outbox_cut_put, but the power may go.  Numbers of what the first cut took
+ * back are given again, as seq is. */
+static void put(struct outbox_cut *b, sqlite3 *app)
+{
+    char sql[200];
+    int is_bad = 0;
+    int number = 1 + (int)power_cut_get(app, &is_bad,
+                         "SELECT ifnull(max(seq), 0) FROM outbox");
+
+    if (is_bad || number >= CUT_NUMBERS)
+        return;
+    b->told[number] = (struct cut_told){0};
+    b->count = number > b->count ? number : b->count;
+    (void)snprintf(sql, sizeof(sql),
+        "BEGIN IMMEDIATE; INSERT INTO state VALUES (%d);"
+        "INSERT INTO outbox(topic, payload) VALUES ('t', '%d'); COMMIT",
+        number, number);
+    b->told[number].is_committed =
+        sqlite3_exec(app, sql, NULL, NULL, NULL) == SQLITE_OK;
+    if (sqlite3_get_autocommit(app) == 0)
+        (void)sqlite3_exec(app, "ROLLBACK", NULL, NULL, NULL);
+}
 
 /* What a relay sends is told of as long as there is power. */
 static void note_sent(void *ctx, const struct fake_sent *s)
@@ -48,8 +71,9 @@ static void cut_off(void *ctx)
     memdisk_cut(c->left, (enum memdisk_left)draw(MEMDISK_LEFTS), draw(1 << 30));
 }
 
-static void run(struct relay *r, const struct memdisk *disk)
+static void run(struct outbox_cut *b, struct relay *r, sqlite3 *app)
 {
+    const struct memdisk *disk = b->cut->left;
     int64_t end_us = r->world->sim.mono_us + 3000000;
 
     for (int i = 0; i < 500 && r->next_us < end_us; i++) {
@@ -57,6 +81,8 @@ static void run(struct relay *r, const struct memdisk *disk)
             sim_pass_ms(&r->world->sim,
                 (r->next_us - r->world->sim.mono_us) / 1000 + 1);
         relay_step(r);
+        if (i % 2 == 0)
+            put(b, app);
         if (memdisk_is_dead(disk, 0))
             return;
     }
@@ -66,8 +92,11 @@ static void run(struct relay *r, const struct memdisk *disk)
 static void run_until_dark(struct outbox_cut *b)
 {
     struct relay *r = calloc(1, sizeof(*r));
+    sqlite3 *app;
 
     assert_non_null(r);
+    (void)sqlite3_open(b->after.t.path, &app);
+    (void)sqlite3_exec(app, "PRAGMA synchronous=FULL", NULL, NULL, NULL);
     power_cut_port(&b->after.sim, 2);
     relay_init(r, &b->after);
     r->out->on_send = note_sent;
@@ -76,12 +105,13 @@ static void run_until_dark(struct outbox_cut *b)
     assert_ok(postbag__config_copy(&r->config, &r->options, NULL));
     if (postbag__engine_open(&r->e, &r->config, &r->consumers, NULL) ==
         POSTBAG_OK) {
-        run(r, b->cut->left);
+        run(b, r, app);
         relay_kill(r);
     } else {
         postbag__config_free(&r->config);
     }
     free(r);
+    assert_int_equal(sqlite3_close(app), SQLITE_OK);
 }
 
 /* A relay reads far more often than it writes: most cuts come at a write. */
@@ -92,6 +122,7 @@ static void cut_again(struct outbox_cut *b)
     static const uint64_t most[] = {400, 40, 12, 5};
     size_t i = draw(COUNT(calls));
 
+    memdisk_lie(b->cut->left, lies);
     memdisk_die_at(
         b->cut->left, -1, calls[i], 1 + draw(most[i]), cut_off, b->cut);
     run_until_dark(b);
@@ -106,6 +137,7 @@ static enum finding look(void *ctx, unsigned depth)
     struct outbox_cut *b = ctx;
     struct cut_told was[CUT_NUMBERS];
     int ranks = b->ranks;
+    int count = b->count;
     enum finding found;
 
     luck = b->cut->seed + b->cut->images;
@@ -114,6 +146,7 @@ static enum finding look(void *ctx, unsigned depth)
     found = outbox_look(ctx, depth);
     memcpy(b->told, was, sizeof(was));
     b->ranks = ranks;
+    b->count = count;
     return found;
 }
 
@@ -157,8 +190,8 @@ static void test_power_cut_in_the_recovery_from_a_power_cut_loses_nothing(
 
 /* ---- what must be noticed ---------------------------------------------- */
 
-/* The disk of the second cut only says that it had synced, so a checkpoint
- * copies what is then written over. */
+/* The disk of the second cut only says that it had synced, so what it
+ * promised is not there. */
 static void recover_on_a_lying_disk(struct power_cut *c)
 {
     struct outbox_cut b;
@@ -177,7 +210,7 @@ static void test_power_cut_in_the_recovery_on_a_disk_that_lies_is_noticed(
 {
     (void)state;
     power_cut_control(
-        "F12_recovery", "lying_disk", recover_on_a_lying_disk, FINDINGS);
+        "F12_recovery", "lying_disk", recover_on_a_lying_disk, LOST);
 }
 
 int main(void)
