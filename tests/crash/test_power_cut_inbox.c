@@ -9,7 +9,7 @@
  *     when all commands come once more (in a share), each has had its one
  *     effect
  */
-#include "inbox_world.h"
+#include "cut_commands.h"
 
 #include <sqlite3.h>
 
@@ -17,61 +17,6 @@
 #include "power_cut.h"
 #include "topicfilter.h"
 #include "writer.h"
-
-/* ---- the commands ------------------------------------------------------ */
-
-struct command {
-    const char *topic, *id, *key, *version, *payload, *reply_to;
-};
-
-enum { OPEN, SHUT, LOCK, LAMP, OTHER, NAMELESS, BAD, HARD, LAST, COMMANDS };
-
-static const struct command commands[COMMANDS] = {
-    [OPEN] = {"cmd/door/1", "1", "front", "1", "open", NULL},
-    [SHUT] = {"cmd/door/1", "3", "front", "3", "shut", NULL},
-    [LOCK] = {"cmd/door/1", "2", "front", "2", "lock", NULL},
-    [LAMP] = {"cmd/lamp", "4", NULL, NULL, "on", "re/lamp"},
-    /* the same id, and other content */
-    [OTHER] = {"cmd/lamp", "4", NULL, NULL, "off", "re/lamp"},
-    [NAMELESS] = {"cmd/lamp", NULL, NULL, NULL, "who", NULL},
-    /* is rejected */
-    [BAD] = {"cmd/lamp", "6", NULL, NULL, "bad", NULL},
-    /* its first try fails */
-    [HARD] = {"cmd/door/2", "7", "back", NULL, "hard", NULL},
-    [LAST] = {"cmd/door/3", "8", NULL, NULL, "last", NULL},
-};
-
-/* Who gets which, and the effects of all of them. */
-struct audience {
-    const char *name, *filter, *effects;
-};
-
-static const struct audience audiences[] = {
-    {"all", "cmd/#", "1 2 3 4 7 8"},
-    {"doors", "cmd/door/+", "1 2 3 7 8"},
-};
-
-static int accept(struct inbox_world *w, const struct command *c)
-{
-    struct postbag_property p[4] = {{"source", "/scada"}};
-    struct postbag_frame f = {.topic = c->topic,
-        .payload = c->payload,
-        .payload_len = strlen(c->payload),
-        .response_topic = c->reply_to,
-        .is_text = 1,
-        .properties = p,
-        .property_count = 1};
-
-    if (c->id != NULL)
-        p[f.property_count++] = (struct postbag_property){"id", c->id};
-    if (c->key != NULL)
-        p[f.property_count++] =
-            (struct postbag_property){"partitionkey", c->key};
-    if (c->version != NULL)
-        p[f.property_count++] =
-            (struct postbag_property){"keyversion", c->version};
-    return postbag__receiver_accept(w->receiver, w->generation, &f);
-}
 
 /* ---- what was promised ------------------------------------------------- */
 
@@ -217,7 +162,7 @@ static void deliver(struct inbox_world *w, int command)
 {
     const struct command *c = &commands[command];
 
-    assert_ok(accept(w, c));
+    assert_ok(accept_command(w, c));
     for (size_t i = 0; i < COUNT(audiences); i++) {
         if (!postbag__filter_matches(audiences[i].filter, c->topic))
             continue;
@@ -381,7 +326,8 @@ static void die_in_sync(struct inbox_cut *b, unsigned process, int command)
     memdisk_process(b->cut->disk, process);
     take_up(b->before);
     memdisk_die_at(b->cut->disk, (int)process, MEMDISK_SYNC, 1, NULL, NULL);
-    assert_int_not_equal(accept(b->before, &commands[command]), POSTBAG_OK);
+    assert_int_not_equal(
+        accept_command(b->before, &commands[command]), POSTBAG_OK);
     assert_true(memdisk_is_dead(b->cut->disk, process));
     lay_down(b->before);
 }
