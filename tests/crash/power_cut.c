@@ -46,7 +46,7 @@ void power_cut_begin(struct power_cut *c)
     static const unsigned sizes[] = {
         4096, 512, 65536, 1024, 16384, 2048, 32768, 8192};
 
-    c->page_size = sizes[c->seed % COUNT(sizes)];
+    c->page_size = sizes[(c->seed + c->seed / COUNT(sizes)) % COUNT(sizes)];
     c->draws = c->draws == 0 ? 1 : c->draws;
     c->left = memdisk_new(c->seed);
     c->disk = memdisk_new(c->seed);
