@@ -185,7 +185,7 @@ static void test_power_cut_in_the_recovery_from_a_power_cut_loses_nothing(
     void **state)
 {
     (void)state;
-    power_cut_prove("F12_recovery", recover, 10);
+    power_cut_prove("F12_recovery", recover, 4);
 }
 
 /* ---- what must be noticed ---------------------------------------------- */

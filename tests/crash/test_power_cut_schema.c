@@ -134,9 +134,9 @@ static void ensure(struct schema_cut *s)
     assert_ok(make_tables(s, s->cut->disk));
 }
 
-/* Into nothing or a database with a journal, and one with a WAL in turn, which the
- * application has open all the time, so that nobody who closes it copies the
- * WAL to the file. */
+/* Into nothing or a database with a journal, and one with a WAL in turn.  That
+ * one the application has open all the time, so that nobody who closes it
+ * copies the WAL to the file. */
 static void migrate(struct power_cut *c)
 {
     static const char *const modes[] = {NULL, "DELETE", "TRUNCATE"};
