@@ -1,67 +1,98 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of power cuts share: chance, how much of it, and whether what is
- * left is a database at all. */
+/*
+ * Power cuts: a scene is played on a disk in memory (memdisk.h), and before
+ * each change of a file it is looked at what a cut at this moment would leave:
+ * of what was not synced nothing, all, all with the last write torn, and parts
+ * by chance.  Of moments that leave the same the latest is taken, since by then
+ * most has been promised.
+ *
+ *     POSTBAG_SEED=N    repeats the chance, from the first scene on
+ *     POSTBAG_FULL=1    more scenes, of all page sizes
+ *     POSTBAG_PROVE=1   many more
+ */
 #ifndef POSTBAG_TESTS_POWER_CUT_H
 #define POSTBAG_TESTS_POWER_CUT_H
 
-#include <stdlib.h>
-#include <time.h>
+#include <stdint.h>
 
-#include "tempdb.h"
+#include "memdisk.h"
+#include "sim_port.h"
 #include "unit.h"
-#include "verify.h"
 
-/* POSTBAG_SEED, or another one each time. */
-static inline uint64_t power_cut_seed(void)
-{
-    const char *given = getenv("POSTBAG_SEED");
-    uint64_t seed =
-        given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+struct sqlite3;
 
-    print_message("POSTBAG_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
+/* What is wrong with what is left. */
+enum finding {
+    SOUND,
+    DAMAGED,   /* no database, by SQLite's rules or by ours */
+    LOST,      /* what was promised is not there */
+    PHANTOM,   /* what was sent never happened */
+    APART,     /* what belongs together is not */
+    RENAMED,   /* a message has another id */
+    FORGOTTEN, /* the next relay does not send what it must */
+    DISORDER,  /* it sends what is of a key in another order */
+    REPEATED,  /* a command that comes again has another effect */
+    FINDINGS
+};
 
-static inline int power_cut_is_proof(void)
-{
-    return getenv("POSTBAG_PROVE") != NULL;
-}
+/* How much of what is left is looked at; bits. */
+enum { CUT_VERIFY = 1, CUT_GO_ON = 2, CUT_VERIFY_AFTER = 4 };
 
-/* How often each cut is made that has luck in it. */
-static inline unsigned power_cut_draws(void)
-{
-    return power_cut_is_proof() ? 4 : 1;
-}
+struct power_cut {
+    /* given: */
+    uint64_t seed;
+    enum finding (*look)(void *ctx, unsigned depth);
+    void *ctx;
+    unsigned draws; /* of each cut that has luck in it; 0: one */
+    int goes_on;    /* after a finding: a control */
+    /* made: */
+    struct memdisk *disk, *left;
+    unsigned page_size; /* by the seed */
+    uint64_t images, found[FINDINGS];
+    enum finding first;
+    unsigned promises; /* count them up as they are made */
+    unsigned seen;     /* of them when last looked at nothing left */
+};
 
-/* Is this one to have what takes long, too? */
-static inline int power_cut_is_thorough(const struct crash_cut *cut)
-{
-    return power_cut_is_proof() || cut->events % 3 == 0;
-}
+/* Once, at first. */
+void power_cut_install(void);
 
-static inline int power_cut_tell(
-    void *ctx, const char *check, const char *dest, const char *text)
-{
-    (void)dest;
-    print_message("%s: %s\n", check, text);
-    *(int *)ctx = 1;
-    return 0;
-}
+/* ---- one scene ---- */
 
-/* By SQLite's rules, or by our own, which has them in it. */
-static inline int power_cut_is_damaged(struct db *db, int thoroughly)
-{
-    int damaged = 0;
-    const struct postbag_verify v = {
-        .struct_size = sizeof(v), .ctx = &damaged, .finding = power_cut_tell};
+/* Two empty disks. */
+void power_cut_begin(struct power_cut *c);
+/* All that is on the disk now is synced, and nobody has it open; from now on
+ * each cut is looked at. */
+void power_cut_watch(struct power_cut *c);
+/* The last look; then no more. */
+void power_cut_rest(struct power_cut *c);
+void power_cut_end(struct power_cut *c);
+/* The path of a file on one of its disks; until the next call. */
+const char *power_cut_file(const struct memdisk *disk);
+/* A port whose files are nowhere: no lock is held by another, no witness. */
+void power_cut_port(struct sim_port *sim, uint8_t boot);
 
-    if (!thoroughly)
-        return strcmp(sql_text(db->handle, "PRAGMA integrity_check"), "ok") !=
-               0;
-    assert_ok(postbag__pin(db));
-    assert_ok(postbag__verify(db, &v));
-    postbag__rollback(db);
-    return damaged;
-}
+/* ---- a database that may be damaged ---- */
+
+/* The one number of a query; -1, and *is_bad set, if there is none. */
+int64_t power_cut_get(struct sqlite3 *db, int *is_bad, const char *sql);
+/* By SQLite's rules. */
+int power_cut_is_sound(struct sqlite3 *db);
+/* By our own, which are told then. */
+int power_cut_is_verified(const char *path);
+
+/* ---- many scenes ---- */
+
+/* A scene: play it, and add its images and findings to *c, which has its seed
+ * and nothing else. */
+typedef void (*power_cut_scene)(struct power_cut *c);
+
+/* Scenes of one row of the matrix: all is SOUND.  share: of the images that
+ * the size of the run asks for, in hundredths. */
+void power_cut_prove(const char *row, power_cut_scene play, unsigned share);
+/* A control: what must be found is found, in some image.  FINDINGS: anything
+ * that is wrong. */
+void power_cut_control(const char *row, const char *name, power_cut_scene play,
+    enum finding expected);
 
 #endif

@@ -1,110 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The power is cut at each moment while commands are accepted and handled.
- * Whatever is left of the files (crash_disk.h):
+ * Power cuts while commands are accepted and handled (power_cut.h).  Whatever
+ * is left:
  *
  *     a command that was acknowledged is there, one that was handled is handled
  *     effect, mark and reply are all there, or none is
- *     the database is sound, by our own rules and by SQLite's
- *     when all commands come once more, each has had its one effect
- *
- * Every moment is tried; of what was not synced all, nothing, and parts by
- * chance.  What takes long, our own rules and all commands once more, is tried
- * after each third event.  POSTBAG_SEED=N repeats the chance; POSTBAG_PROVE=1
- * tries more of it, and all of each.
+ *     the database is sound, by SQLite's rules and in a share by our own
+ *     when all commands come once more (in a share), each has had its one
+ *     effect
  */
-#include "crash_disk.h"
+#include "cut_commands.h"
 
-#include "inbox_world.h"
-
-#include <signal.h>
 #include <sqlite3.h>
-#include <sys/wait.h>
 
 #include "inbox_store.h"
 #include "power_cut.h"
 #include "topicfilter.h"
 #include "writer.h"
 
-/* ---- the commands ------------------------------------------------------ */
-
-struct command {
-    const char *topic, *id, *key, *version, *payload, *reply_to;
-};
-
-enum { OPEN, SHUT, LOCK, LAMP, OTHER, NAMELESS, BAD, HARD, LAST, COMMANDS };
-
-static const struct command commands[COMMANDS] = {
-    [OPEN] = {"cmd/door/1", "1", "front", "1", "open", NULL},
-    [SHUT] = {"cmd/door/1", "3", "front", "3", "shut", NULL},
-    [LOCK] = {"cmd/door/1", "2", "front", "2", "lock", NULL},
-    [LAMP] = {"cmd/lamp", "4", NULL, NULL, "on", "re/lamp"},
-    /* the same id, and other content */
-    [OTHER] = {"cmd/lamp", "4", NULL, NULL, "off", "re/lamp"},
-    [NAMELESS] = {"cmd/lamp", NULL, NULL, NULL, "who", NULL},
-    /* is rejected */
-    [BAD] = {"cmd/lamp", "6", NULL, NULL, "bad", NULL},
-    /* its first try fails */
-    [HARD] = {"cmd/door/2", "7", "back", NULL, "hard", NULL},
-    [LAST] = {"cmd/door/3", "8", NULL, NULL, "last", NULL},
-};
-
-/* Who gets which, and the effects of all of them. */
-struct audience {
-    const char *name, *filter, *effects;
-};
-
-static const struct audience audiences[] = {
-    {"all", "cmd/#", "1 2 3 4 7 8"},
-    {"doors", "cmd/door/+", "1 2 3 7 8"},
-};
-
-static int accept(struct inbox_world *w, const struct command *c)
-{
-    struct postbag_property p[4] = {{"source", "/scada"}};
-    struct postbag_frame f = {.topic = c->topic,
-        .payload = c->payload,
-        .payload_len = strlen(c->payload),
-        .response_topic = c->reply_to,
-        .is_text = 1,
-        .properties = p,
-        .property_count = 1};
-
-    if (c->id != NULL)
-        p[f.property_count++] = (struct postbag_property){"id", c->id};
-    if (c->key != NULL)
-        p[f.property_count++] =
-            (struct postbag_property){"partitionkey", c->key};
-    if (c->version != NULL)
-        p[f.property_count++] =
-            (struct postbag_property){"keyversion", c->version};
-    return postbag__receiver_accept(w->receiver, w->generation, &f);
-}
-
 /* ---- what was promised ------------------------------------------------- */
 
 /* A query that says 1 from then on, whenever the power is cut. */
 struct promise {
-    size_t events;
     char sql[200];
 };
 
 static struct promise promises[200];
 static size_t promised;
+static struct power_cut *playing;
 
 static void promise(const char *consumer, const char *column, const char *value)
 {
     struct promise *p = &promises[promised++];
 
+    playing->promises++;
     assert_true(promised <= COUNT(promises));
-    p->events = crash_disk_events();
     (void)snprintf(p->sql, sizeof(p->sql),
         "SELECT count(*) FROM inbox WHERE consumer = '%s' AND %s = '%s'",
         consumer, column, value);
 }
 
 /* The last one that a handler took. */
-static struct {
+static struct taken {
     enum postbag_outcome outcome;
     char consumer[10], id[10];
 } taken;
@@ -140,10 +77,11 @@ static enum postbag_outcome handle(
 
 /* ---- a world that is played and cut ------------------------------------ */
 
-struct bench {
-    struct inbox_world *before; /* whose disk is recorded */
+struct inbox_cut {
+    struct power_cut *cut;
+    struct inbox_world *before; /* whose disk is cut */
     struct inbox_world *after;  /* where what is left is looked at */
-    uint64_t seed;
+    char paths[2][128];
 };
 
 static void lay_down(struct inbox_world *w)
@@ -162,46 +100,61 @@ static void take_up(struct inbox_world *w)
     world_open_worker(w, "re/#");
 }
 
-static struct inbox_world *new_world(void)
+static struct inbox_world *new_world(char *path, const struct memdisk *disk)
 {
-    struct inbox_world *w = world_new();
+    struct inbox_world *w = world_new_bare();
 
-    temp_db_run(&w->t, "CREATE TABLE effect(n INTEGER PRIMARY KEY,"
-                       " consumer TEXT NOT NULL, id TEXT NOT NULL)");
+    (void)snprintf(path, 128, "%s", power_cut_file(disk));
+    w->t.path = path;
+    w->port.room = NULL;
     w->consumers.versions = (struct order_rules){
         .gap = ORDER_DEFER, .defer_ms = 60000, .defer_rows = 10};
     for (size_t i = 0; i < COUNT(audiences); i++)
         world_add(w, audiences[i].name, audiences[i].filter, handle, NULL);
     w->again_topics = "re/#";
-    lay_down(w);
     return w;
 }
 
-static int set_up(void **state)
+static void make_tables(struct inbox_world *w, unsigned page_size)
 {
-    struct bench *b = calloc(1, sizeof(*b));
+    sqlite3 *app;
 
-    assert_non_null(b);
-    b->seed = power_cut_seed();
-    b->before = new_world();
-    b->after = new_world();
-    b->after->boot = 2;
-    promised = 0;
-    crash_disk_record(b->before->t.path);
-    take_up(b->before);
-    *state = b;
-    return 0;
+    assert_int_equal(sqlite3_open(w->t.path, &app), SQLITE_OK);
+    sql_run(app,
+        "PRAGMA page_size=%u; CREATE TABLE effect(n INTEGER PRIMARY KEY,"
+        " consumer TEXT NOT NULL, id TEXT NOT NULL)",
+        page_size);
+    assert_int_equal(sqlite3_close(app), SQLITE_OK);
+    assert_ok(
+        postbag__db_open(&w->t.db, w->t.path, DB_CREATE, DB_NORMAL, 1000));
+    assert_ok(postbag__schema_ensure(&w->t.db, 0));
+    postbag__db_close(&w->t.db);
 }
 
-static int tear_down(void **state)
-{
-    struct bench *b = *state;
+static enum finding look(void *ctx, unsigned depth);
 
-    crash_disk_lie(0);
-    world_free(b->before);
-    world_free(b->after);
-    free(b);
-    return 0;
+static void begin(struct inbox_cut *b, struct power_cut *c)
+{
+    b->cut = c;
+    c->look = look;
+    c->ctx = b;
+    power_cut_begin(c);
+    b->before = new_world(b->paths[0], c->disk);
+    b->after = new_world(b->paths[1], c->left);
+    b->after->boot = 2;
+    promised = 0;
+    playing = c;
+    make_tables(b->before, c->page_size);
+    power_cut_watch(c);
+    take_up(b->before);
+}
+
+static void end(struct inbox_cut *b)
+{
+    power_cut_rest(b->cut);
+    world_free_bare(b->before);
+    world_free_bare(b->after);
+    power_cut_end(b->cut);
 }
 
 /* It is acknowledged when this returns. */
@@ -209,7 +162,7 @@ static void deliver(struct inbox_world *w, int command)
 {
     const struct command *c = &commands[command];
 
-    assert_ok(accept(w, c));
+    assert_ok(accept_command(w, c));
     for (size_t i = 0; i < COUNT(audiences); i++) {
         if (!postbag__filter_matches(audiences[i].filter, c->topic))
             continue;
@@ -243,16 +196,6 @@ static void checkpoint(struct inbox_world *w)
 
 /* ---- what is left is looked at ----------------------------------------- */
 
-enum finding { SOUND, LOST, HALF, DAMAGED, REPEATED, FINDINGS };
-
-static const char *const words[FINDINGS] = {
-    [SOUND] = "sound",
-    [LOST] = "what was acknowledged or handled is lost",
-    [HALF] = "effect, mark and reply are not together",
-    [DAMAGED] = "the database is damaged",
-    [REPEATED] = "commands that come again do not end in one effect each",
-};
-
 /* Each says 0. */
 static const char *const together[] = {
     "SELECT count(*) FROM inbox AS i WHERE (state = 'done') <> (SELECT"
@@ -265,20 +208,18 @@ static const char *const together[] = {
     " <> (SELECT count(*) FROM inbox WHERE id = '4' AND state = 'done')",
 };
 
-static int is_kept(struct inbox_world *w, size_t events)
+static int is_kept(struct inbox_world *w, int *is_bad)
 {
-    for (size_t i = 0; i < promised && promises[i].events <= events; i++)
-        if (temp_db_get(&w->t, promises[i].sql) != 1) {
-            print_message("not 1: %s\n", promises[i].sql);
+    for (size_t i = 0; i < promised; i++)
+        if (power_cut_get(w->t.db.handle, is_bad, promises[i].sql) != 1)
             return 0;
-        }
     return 1;
 }
 
-static int is_together(struct inbox_world *w)
+static int is_together(struct inbox_world *w, int *is_bad)
 {
     for (size_t i = 0; i < COUNT(together); i++)
-        if (temp_db_get(&w->t, together[i]) != 0)
+        if (power_cut_get(w->t.db.handle, is_bad, together[i]) != 0)
             return 0;
     return 1;
 }
@@ -307,7 +248,9 @@ static int has_each_effect_once(struct inbox_world *w)
 /* The broker sends again what it has, the handlers run. */
 static int is_repeated_well(struct inbox_world *w)
 {
+    const struct taken was = taken;
     size_t so_far = promised;
+    int is_bad = 0;
 
     world_open_receiver(w, 100);
     world_open_worker(w, "re/#");
@@ -318,64 +261,112 @@ static int is_repeated_well(struct inbox_world *w)
         world_pass_ms(w, 10000);
     }
     promised = so_far;
-    return has_each_effect_once(w) && is_together(w);
+    taken = was;
+    return has_each_effect_once(w) && is_together(w, &is_bad) && !is_bad;
 }
 
-static enum finding look(struct bench *b, const struct crash_cut *cut)
+static enum finding judge(struct inbox_world *w)
 {
-    struct inbox_world *w = b->after;
-    int thoroughly = power_cut_is_thorough(cut);
+    int is_bad = 0;
     enum finding found = SOUND;
 
-    crash_cut_make(cut, w->t.path);
-    if (postbag__db_open(&w->t.db, w->t.path, DB_WRITE, DB_NORMAL, 1000) !=
-            POSTBAG_OK ||
-        power_cut_is_damaged(&w->t.db, thoroughly))
-        found = DAMAGED;
-    else if (!is_kept(w, cut->events))
+    if (!power_cut_is_sound(w->t.db.handle))
+        return DAMAGED;
+    if (!is_kept(w, &is_bad))
         found = LOST;
-    else if (!is_together(w))
-        found = HALF;
-    else if (thoroughly && !is_repeated_well(w))
+    else if (!is_together(w, &is_bad))
+        found = APART;
+    return is_bad ? DAMAGED : found;
+}
+
+static enum finding look(void *ctx, unsigned depth)
+{
+    struct inbox_cut *b = ctx;
+    struct inbox_world *w = b->after;
+    enum finding found = DAMAGED;
+
+    if (postbag__db_open(&w->t.db, w->t.path, DB_WRITE, DB_NORMAL, 1000) ==
+        POSTBAG_OK)
+        found = judge(w);
+    if (found == SOUND && (depth & CUT_GO_ON) != 0 && !is_repeated_well(w))
         found = REPEATED;
     lay_down(w);
+    if (found == SOUND && (depth & (CUT_VERIFY | CUT_VERIFY_AFTER)) != 0 &&
+        !power_cut_is_verified(w->t.path))
+        found = DAMAGED;
     return found;
 }
 
-/* ---- every moment ------------------------------------------------------ */
+/* ---- scenes ------------------------------------------------------------ */
 
-/* Up to the first image that is not sound; what is wrong with that one. */
-static enum finding cut_everywhere(struct bench *b)
+/* Some come again, with other content, without an id. */
+static void accept_all(struct power_cut *c)
 {
-    const unsigned draws = power_cut_draws();
-    struct crash_cut c = {.seed = b->seed};
-    enum finding found = SOUND;
-    unsigned images = 0;
+    struct inbox_cut b;
 
-    while (found == SOUND && crash_cut_next(&c, draws)) {
-        found = look(b, &c);
-        images++;
-    }
-    print_message("%zu events, %zu promises, %u images\n", crash_disk_events(),
-        promised, images);
-    if (found != SOUND)
-        print_message("cut after event %zu, left %d, draw %u: %s\n", c.events,
-            (int)c.left, c.draw, words[found]);
-    return found;
+    begin(&b, c);
+    deliver(b.before, OPEN);
+    deliver(b.before, SHUT); /* waits for LOCK */
+    deliver(b.before, OPEN);
+    deliver(b.before, LAMP);
+    deliver(b.before, OTHER);
+    deliver(b.before, NAMELESS);
+    checkpoint(b.before);
+    deliver(b.before, HARD);
+    deliver(b.before, LAMP);
+    deliver(b.before, LOCK);
+    deliver(b.before, LAST);
+    end(&b);
 }
 
-static void test_power_cut_keeps_what_was_acknowledged_and_handled(void **state)
+/* A process accepts the command and is killed in its sync; what it wrote is
+ * in the files, but not on the disk. */
+static void die_in_sync(struct inbox_cut *b, unsigned process, int command)
 {
-    struct bench *b = *state;
-    struct inbox_world *w = b->before;
+    memdisk_process(b->cut->disk, process);
+    take_up(b->before);
+    memdisk_die_at(b->cut->disk, (int)process, MEMDISK_SYNC, 1, NULL, NULL);
+    assert_int_not_equal(
+        accept_command(b->before, &commands[command]), POSTBAG_OK);
+    assert_true(memdisk_is_dead(b->cut->disk, process));
+    lay_down(b->before);
+}
 
+/* The one that comes again is written already, but nobody has synced it. */
+static void accept_after_kills(struct power_cut *c)
+{
+    struct inbox_cut b;
+
+    begin(&b, c);
+    deliver(b.before, OPEN);
+    lay_down(b.before);
+    die_in_sync(&b, 2, LAST);
+    die_in_sync(&b, 3, LAST);
+    memdisk_process(c->disk, 4);
+    take_up(b.before);
+    deliver(b.before, LAST);
+    end(&b);
+}
+
+static void accept_commands(struct power_cut *c)
+{
+    if (c->seed % 3 == 2)
+        accept_after_kills(c);
+    else
+        accept_all(c);
+}
+
+static void handle_commands(struct power_cut *c)
+{
+    struct inbox_cut b;
+    struct inbox_world *w;
+
+    begin(&b, c);
+    w = b.before;
     deliver(w, OPEN);
     deliver(w, SHUT); /* waits for LOCK */
-    deliver(w, OPEN);
     deliver(w, LAMP);
     work(w);
-    deliver(w, OTHER);
-    deliver(w, NAMELESS);
     checkpoint(w);
     deliver(w, HARD);
     work(w);
@@ -387,79 +378,87 @@ static void test_power_cut_keeps_what_was_acknowledged_and_handled(void **state)
     checkpoint(w);
     deliver(w, LAST);
     work(w);
-    assert_int_equal(cut_everywhere(b), SOUND);
+    end(&b);
 }
 
-/* ---- killed before ----------------------------------------------------- */
+/* ---- every moment ------------------------------------------------------ */
 
-/* A process accepts the command and is killed in its sync; what it wrote is
- * in the files, but not on the disk. */
-static void die_in_sync(struct inbox_world *w, int command)
+static void test_power_cut_keeps_what_was_acknowledged(void **state)
 {
-    pid_t child = fork();
-    int status;
-
-    if (child == 0) {
-        take_up(w);
-        crash_disk_kill_in_sync(1);
-        _exit(accept(w, &commands[command]) == POSTBAG_OK ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    (void)state;
+    power_cut_prove("F11_accept", accept_commands, 10);
 }
 
-/* The one that comes again is written already, but nobody has synced it. */
+static void test_power_cut_keeps_what_was_acknowledged_and_handled(void **state)
+{
+    (void)state;
+    power_cut_prove("F11_handle", handle_commands, 10);
+}
+
 static void test_power_cut_keeps_what_comes_again_after_kills_in_the_sync(
     void **state)
 {
-    struct bench *b = *state;
-    struct inbox_world *w = b->before;
+    struct power_cut c = {.seed = 2};
 
-    deliver(w, OPEN);
-    lay_down(w);
-    die_in_sync(w, LAST);
-    die_in_sync(w, LAST);
-    take_up(w);
-    deliver(w, LAST);
-    assert_int_equal(cut_everywhere(b), SOUND);
+    (void)state;
+    accept_after_kills(&c);
+    assert_int_equal(c.first, SOUND);
 }
 
 /* ---- what must be noticed ---------------------------------------------- */
 
-static void test_power_cut_without_a_sync_is_noticed(void **state)
+static void accept_on_a_lying_disk(struct power_cut *c)
 {
-    struct bench *b = *state;
-    struct crash_cut at_end = {.left = CRASH_NOTHING};
+    struct inbox_cut b;
 
-    crash_disk_lie(1);
-    deliver(b->before, OPEN);
-    at_end.events = crash_disk_events();
-    assert_int_equal(look(b, &at_end), LOST);
+    begin(&b, c);
+    memdisk_lie(c->disk, 1);
+    deliver(b.before, OPEN);
+    deliver(b.before, LAST);
+    end(&b);
 }
 
 /* A worker that commits the effect, then the mark. */
-static void test_power_cut_between_effect_and_mark_is_noticed(void **state)
+static void handle_in_two_transactions(struct power_cut *c)
 {
-    struct bench *b = *state;
-    struct temp_db *t = &b->before->t;
+    struct inbox_cut b;
+    struct temp_db *t;
 
-    deliver(b->before, HARD);
+    begin(&b, c);
+    t = &b.before->t;
+    deliver(b.before, HARD);
     temp_db_run(t, "PRAGMA synchronous=FULL;"
                    "INSERT INTO effect(consumer, id) VALUES ('all', '7')");
     temp_db_run(t, "UPDATE inbox SET" POSTBAG__INBOX_SHRINK
                    ", processed_ms = 1 WHERE consumer = 'all'");
-    assert_int_equal(cut_everywhere(b), HALF);
+    end(&b);
+}
+
+static void test_power_cut_without_a_sync_is_noticed(void **state)
+{
+    (void)state;
+    power_cut_control("F11_accept", "lying_disk", accept_on_a_lying_disk, LOST);
+}
+
+static void test_power_cut_between_effect_and_mark_is_noticed(void **state)
+{
+    (void)state;
+    power_cut_control(
+        "F11_handle", "two_transactions", handle_in_two_transactions, APART);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST_IN(test_power_cut_keeps_what_was_acknowledged_and_handled),
-        TEST_IN(test_power_cut_keeps_what_comes_again_after_kills_in_the_sync),
-        TEST_IN(test_power_cut_without_a_sync_is_noticed),
-        TEST_IN(test_power_cut_between_effect_and_mark_is_noticed),
+        cmocka_unit_test(test_power_cut_keeps_what_was_acknowledged),
+        cmocka_unit_test(
+            test_power_cut_keeps_what_was_acknowledged_and_handled),
+        cmocka_unit_test(
+            test_power_cut_keeps_what_comes_again_after_kills_in_the_sync),
+        cmocka_unit_test(test_power_cut_without_a_sync_is_noticed),
+        cmocka_unit_test(test_power_cut_between_effect_and_mark_is_noticed),
     };
 
-    crash_disk_install();
+    power_cut_install();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

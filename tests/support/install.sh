@@ -18,7 +18,7 @@ demo=(gcc libc6-dev cmake ninja-build pkg-config python3 openssl sqlite3
     libsqlite3-dev libpaho-mqtt-dev libssl-dev uuid-dev libinih-dev
     mosquitto mosquitto-clients)
 test=(git g++ libcmocka-dev libcjson-dev libmosquitto-dev clang-format-14
-    faketime strace procps iproute2 nftables e2fsprogs mount util-linux
+    faketime strace procps iproute2 nftables e2fsprogs xfsprogs mount util-linux
     python3-paho-mqtt)
 full=(clang-14 clang-tidy-14 libclang-rt-14-dev gcc-aarch64-linux-gnu
     gcc-arm-linux-gnueabihf libc6-dev-arm64-cross libc6-dev-armhf-cross

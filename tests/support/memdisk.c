@@ -260,6 +260,16 @@ size_t memdisk_pending(const struct memdisk *d)
     return count;
 }
 
+int memdisk_can_be_torn(const struct memdisk *d)
+{
+    const struct change *c;
+
+    if (d->last == NULL || d->last->count == 0)
+        return 0;
+    c = &d->last->changes[d->last->count - 1];
+    return c->at / d->sector != (c->at + c->len - 1) / d->sector;
+}
+
 static uint64_t mix(uint64_t h, uint64_t word)
 {
     h = (h ^ word) * UINT64_C(0x9fb21c651e98df25);

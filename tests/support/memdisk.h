@@ -124,6 +124,8 @@ void memdisk_watch(struct memdisk *d,
 uint64_t memdisk_changes(const struct memdisk *d);
 /* Changes that a power cut may take back. */
 size_t memdisk_pending(const struct memdisk *d);
+/* Was the last change a write to more than one sector? */
+int memdisk_can_be_torn(const struct memdisk *d);
 /* Another disk becomes what a power cut would leave of this one now. */
 void memdisk_image(const struct memdisk *d, enum memdisk_left left,
     uint64_t seed, struct memdisk *out);

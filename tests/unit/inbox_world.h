@@ -58,12 +58,12 @@ static inline int world_random(void *ctx, void *buf, size_t len)
     return POSTBAG_OK;
 }
 
-static inline struct inbox_world *world_new(void)
+/* All but the database. */
+static inline struct inbox_world *world_new_bare(void)
 {
     struct inbox_world *w = calloc(1, sizeof(*w));
 
     assert_non_null(w);
-    temp_db_open(&w->t);
     w->port = *postbag_linux_port();
     w->port.ctx = w;
     w->port.wall_ms = world_wall_ms;
@@ -79,6 +79,14 @@ static inline struct inbox_world *world_new(void)
     w->shared.port = &w->port;
     assert_int_equal(
         w->port.wake_new(w->port.ctx, &w->shared.wake), POSTBAG_OK);
+    return w;
+}
+
+static inline struct inbox_world *world_new(void)
+{
+    struct inbox_world *w = world_new_bare();
+
+    temp_db_open(&w->t);
     return w;
 }
 
@@ -144,14 +152,22 @@ static inline void world_restart(struct inbox_world *w)
     world_open_worker(w, "re/#");
 }
 
-static inline void world_free(struct inbox_world *w)
+static inline void world_free_bare(struct inbox_world *w)
 {
     postbag__receiver_close(w->receiver);
     postbag__worker_close(w->worker);
     postbag__consumers_free(&w->consumers);
     w->port.wake_free(w->port.ctx, w->shared.wake);
-    temp_db_close(&w->t);
+    postbag__db_close(&w->t.db);
     free(w);
+}
+
+static inline void world_free(struct inbox_world *w)
+{
+    struct tempdb file = w->t.file;
+
+    world_free_bare(w);
+    tempdb_remove(&file);
 }
 
 /* Deliver a command with an id, and a key unless it is NULL. */
