@@ -90,6 +90,12 @@ void postbag__bind_blob(struct stmt *s, int index, const void *blob, size_t len)
                 s->handle, index, not_null(blob), len, SQLITE_STATIC));
 }
 
+void postbag__bind_column(struct stmt *s, int index, struct stmt *from, int col)
+{
+    keep(s, sqlite3_bind_value(
+                s->handle, index, sqlite3_column_value(from->handle, col)));
+}
+
 int postbag__row(struct stmt *s)
 {
     int err = s->err;

@@ -110,6 +110,13 @@ static const struct command commands[] = {
         "Changes nothing; beside a running relay and on a copy, too.\n"
         "One line for each thing that is wrong; ends with 6 if there is one.",
         cli_verify},
+    {"doctor", "DB", 1, 1, PRINT "salvage wait ",
+        "What verify checks, and the SQLite library and the files.\n"
+        "With --salvage OUT: make a new database of what can be read of a\n"
+        "damaged one, row by row, the application's tables, too.  DB is not\n"
+        "written; nothing should have it open.  OUT must not exist.\n"
+        "Ends with 6 if something is wrong, or was lost.",
+        cli_doctor},
     {"version", "", 0, 0, " ", "Print the version.", cli_version},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
