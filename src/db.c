@@ -144,6 +144,17 @@ int postbag__col_is_text(struct stmt *s, int col)
     return sqlite3_column_type(s->handle, col) == SQLITE_TEXT;
 }
 
+int postbag__col_is(struct stmt *s, int col, const char *types)
+{
+    static const char letters[] = {[SQLITE_INTEGER] = 'i',
+        [SQLITE_FLOAT] = 'r',
+        [SQLITE_TEXT] = 't',
+        [SQLITE_BLOB] = 'b',
+        [SQLITE_NULL] = 'n'};
+
+    return strchr(types, letters[sqlite3_column_type(s->handle, col)]) != NULL;
+}
+
 const char *postbag__col_text(struct stmt *s, int col)
 {
     return (const char *)sqlite3_column_text(s->handle, col);

@@ -121,6 +121,8 @@ void postbag__reset(struct stmt *s);
 int64_t postbag__col_i64(struct stmt *s, int col);
 int postbag__col_is_null(struct stmt *s, int col);
 int postbag__col_is_text(struct stmt *s, int col);
+/* Is its type one of these?  i, r, t, b, n: integer, real, text, blob, NULL. */
+int postbag__col_is(struct stmt *s, int col, const char *types);
 /* NULL for NULL */
 const char *postbag__col_text(struct stmt *s, int col);
 /* Bytes of a text or blob; *len_out is 0 for NULL. */
