@@ -298,10 +298,11 @@ int postbag__db_open_damaged(struct db *db, const char *path, int is_frozen)
         return give_up(db, NULL, path, err);
     (void)sqlite3_extended_result_codes(db->handle, 1);
     (void)sqlite3_db_config(
-        db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
-    (void)sqlite3_db_config(
         db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
-    err = postbag__exec(db, "PRAGMA trusted_schema=OFF;PRAGMA mmap_size=0");
+    /* so that a file that is too short, or a line of the schema that is wrong,
+       does not hide the rest */
+    err = postbag__exec(db, "PRAGMA trusted_schema=OFF;PRAGMA mmap_size=0;"
+                            "PRAGMA writable_schema=ON");
     return err == POSTBAG_OK ? err : give_up(db, NULL, path, err);
 }
 

@@ -23,8 +23,10 @@ struct range {
 
 struct walk {
     struct salvage_table *t;
-    struct stmt up, down, write, take_back;
+    struct stmt up, down, one, write, is_there, take_back;
     int columns;
+    int64_t lowest, highest; /* keys that were read */
+    int is_out_of_order;
     struct range *list; /* to be tried, from `at` on; then what is lost */
     size_t at, count, size;
     size_t lost;
@@ -49,13 +51,16 @@ static const char by_rowid[] = COLUMNS
     "  ORDER BY _rowid_ DESC', c.names, ?1),"
     " printf('INSERT OR IGNORE INTO main.\"%w\"(_rowid_, %s) VALUES (?, %s)',"
     "  ?1, c.names, marks),"
-    " printf('DELETE FROM main.\"%w\" WHERE _rowid_ = ?1', ?1) FROM c, k";
+    " printf('DELETE FROM main.\"%w\" WHERE _rowid_ = ?1', ?1),"
+    " printf('SELECT 1 FROM main.\"%w\" WHERE _rowid_ = ?1', ?1),"
+    " printf('SELECT _rowid_, %s FROM main.\"%w\" WHERE _rowid_ = ?1',"
+    "  c.names, ?1) FROM c, k";
 
 static const char by_key[] = COLUMNS
     "SELECT n, printf('SELECT %s FROM main.\"%w\"', c.names, ?1),"
     " printf('SELECT %s FROM main.\"%w\" ORDER BY %s', c.names, ?1, k.names),"
     " printf('INSERT OR IGNORE INTO main.\"%w\"(%s) VALUES (%s)', ?1, c.names,"
-    "  marks), 'SELECT 1' FROM c, k";
+    "  marks), 'SELECT 1', 'SELECT 1', 'SELECT 1' FROM c, k";
 
 /* The damaged side is asked for what the sound one has. */
 static int prepare_from(struct walk *w, struct stmt *plan)
@@ -66,6 +71,8 @@ static int prepare_from(struct walk *w, struct stmt *plan)
     if (err == POSTBAG_OK)
         err =
             postbag__prepare(t->from, &w->down, postbag__col_text(plan, 2));
+    if (err == POSTBAG_OK)
+        err = postbag__prepare(t->from, &w->one, postbag__col_text(plan, 6));
     if (err == POSTBAG_OK || err == POSTBAG_ENOMEM)
         return err;
     t->is_unread = 1;
@@ -92,6 +99,9 @@ static int prepare(struct walk *w, const char *how)
     if (err == POSTBAG_OK)
         err =
             postbag__prepare(t->to, &w->take_back, postbag__col_text(&plan, 4));
+    if (err == POSTBAG_OK)
+        err =
+            postbag__prepare(t->to, &w->is_there, postbag__col_text(&plan, 5));
     postbag__finalize(&plan);
     return err;
 }
@@ -169,36 +179,54 @@ static int take_back(struct walk *w, int64_t key)
 /* ---- a walk along the rowids ---- */
 
 struct stretch {
-    int64_t last;   /* key of the last row taken */
-    int64_t before; /* and of the one before it */
+    int64_t last; /* key of the last row that was read */
     int taken;
     int beyond; /* in a row, behind the end */
 };
 
-/* Keys that do not ascend: one of two neighbours is wrong.  If the new one fits
- * behind the one before, it is the last one; it may hold another row's place. */
+/* Two rows of one key: a key was damaged, or a page stands where another ought
+ * to.  Right is what a seek finds. */
+static int put_right(struct walk *w, int64_t key)
+{
+    int64_t damaged = w->t->damaged;
+    int err;
+
+    postbag__bind_i64(&w->one, 1, key);
+    err = postbag__row(&w->one);
+    if (err != 1)
+        return err < 0 && !is_damage(err) ? note_unread(w->t, err) : POSTBAG_OK;
+    err = take_back(w, key);
+    w->t->damaged = damaged;
+    if (err == POSTBAG_OK)
+        err = write_row(w, &w->one);
+    postbag__reset(&w->one);
+    return err < 0 ? err : POSTBAG_OK;
+}
+
 static int take_row(struct walk *w, struct stmt *s, int down, struct stretch *x)
 {
     int64_t key = postbag__col_i64(s, 0);
-    int is_behind = down ? key < x->last : key > x->last;
-    int fits = x->taken < 2 || (down ? key < x->before : key > x->before);
-    int err = POSTBAG_OK;
+    int64_t damaged = w->t->damaged;
+    int err;
 
-    if (x->taken > 0 && !is_behind) {
-        if (!fits) {
-            w->t->damaged++;
-            return POSTBAG_OK;
-        }
-        err = take_back(w, x->last);
-        x->taken--;
-    } else {
-        x->before = x->last;
-    }
-    if (err == POSTBAG_OK)
-        err = write_row(w, s);
+    if (x->taken > 0 && (down ? key >= x->last : key <= x->last))
+        w->is_out_of_order = 1;
     x->last = key;
-    x->taken++;
-    return err < 0 ? err : POSTBAG_OK;
+    x->taken = 1;
+    if (key < w->lowest)
+        w->lowest = key;
+    if (key > w->highest)
+        w->highest = key;
+    err = write_row(w, s);
+    if (err != 0)
+        return err < 0 ? err : POSTBAG_OK;
+    postbag__bind_i64(&w->is_there, 1, key);
+    err = postbag__row(&w->is_there);
+    postbag__reset(&w->is_there);
+    if (err != 1)
+        return err;
+    w->t->damaged = damaged;
+    return put_right(w, key);
 }
 
 /* Two behind the end: one alone may be a damaged key. */
@@ -232,6 +260,20 @@ static int walk(struct walk *w, int down, int64_t at, int64_t end,
         err = note_unread(w->t, got);
     postbag__reset(s);
     return err;
+}
+
+/* Where it stopped a seek stops, too; else the last key was a wrong one, and
+ * says nothing of where that is. */
+static void doubt(struct walk *w, int down, const struct stretch *x)
+{
+    struct stmt *s = down ? &w->down : &w->up;
+
+    if (x->taken == 0 || x->last == (down ? INT64_MIN : INT64_MAX))
+        return;
+    postbag__bind_i64(s, 1, down ? x->last - 1 : x->last + 1);
+    if (postbag__row(s) >= 0)
+        w->is_out_of_order = 1;
+    postbag__reset(s);
 }
 
 /* ---- what no walk reached ---- */
@@ -273,14 +315,15 @@ static int try_range(struct walk *w)
 
     if (err != POSTBAG_ECORRUPT)
         return err;
-    if (x.taken > 0)
+    if (x.taken && x.last >= r.hi)
+        return POSTBAG_OK;
+    if (x.taken && x.last >= r.lo)
         r.lo = x.last + 1;
-    if (r.lo >= r.hi) {
-        if (r.lo == r.hi)
-            lose(w, r.lo, r.hi);
+    if (r.lo == r.hi) {
+        lose(w, r.lo, r.hi);
         return POSTBAG_OK;
     }
-    mid = r.lo + (r.hi - r.lo) / 2;
+    mid = r.lo + (int64_t)(((uint64_t)r.hi - (uint64_t)r.lo) / 2);
     err = push(w, r.lo, mid);
     return err == POSTBAG_OK ? push(w, mid + 1, r.hi) : err;
 }
@@ -330,18 +373,33 @@ static int search(struct walk *w, int64_t lo, int64_t hi)
 /* Where one end is not known, keys are taken to be dense, and to begin at 1. */
 static int64_t first_of(const struct stretch *up, const struct stretch *down)
 {
-    if (up->taken > 0)
-        return up->last + 1;
-    if (down->taken == 0 || down->last <= GUESS)
-        return down->taken == 0 || down->last > 0 ? 1 : INT64_MIN;
+    if (up->taken)
+        return up->last;
+    if (!down->taken || down->last <= GUESS)
+        return !down->taken || down->last > 0 ? 1 : INT64_MIN;
     return down->last - GUESS;
 }
 
 static int64_t last_of(const struct stretch *down, int64_t lo)
 {
-    if (down->taken > 0)
-        return down->last - 1;
+    if (down->taken)
+        return down->last;
     return lo > INT64_MAX - GUESS ? INT64_MAX : lo + GUESS;
+}
+
+static int search_between(
+    struct walk *w, const struct stretch *up, const struct stretch *down)
+{
+    int64_t lo = first_of(up, down);
+    int64_t hi = last_of(down, lo);
+
+    doubt(w, 0, up);
+    doubt(w, 1, down);
+    if (!w->is_out_of_order && lo < hi)
+        return search(w, lo + up->taken, hi - down->taken);
+    if (w->lowest < lo)
+        lo = w->lowest;
+    return search(w, lo, w->highest > hi ? w->highest : hi);
 }
 
 static int copy_by_rowid(struct walk *w)
@@ -349,15 +407,11 @@ static int copy_by_rowid(struct walk *w)
     struct stretch up;
     struct stretch down = {0};
     int err = walk(w, 0, INT64_MIN, INT64_MAX, &up);
-    int64_t lo;
 
     if (err != POSTBAG_ECORRUPT)
         return err;
-    err = walk(w, 1, INT64_MAX, up.taken > 0 ? up.last + 1 : INT64_MIN, &down);
-    if (err != POSTBAG_ECORRUPT)
-        return err;
-    lo = first_of(&up, &down);
-    return search(w, lo, last_of(&down, lo));
+    err = walk(w, 1, INT64_MAX, INT64_MIN, &down);
+    return err == POSTBAG_ECORRUPT ? search_between(w, &up, &down) : err;
 }
 
 /* ---- a table without rowids ---- */
@@ -396,7 +450,7 @@ static int copy_by_key(struct walk *w)
 
 int postbag__salvage_table(struct salvage_table *t)
 {
-    struct walk w = {.t = t};
+    struct walk w = {.t = t, .lowest = INT64_MAX, .highest = INT64_MIN};
     int is_by_rowid = 0;
     int err = has_rowids(t, &is_by_rowid);
 
@@ -409,7 +463,9 @@ int postbag__salvage_table(struct salvage_table *t)
         err = is_by_rowid ? copy_by_rowid(&w) : copy_by_key(&w);
     postbag__finalize(&w.up);
     postbag__finalize(&w.down);
+    postbag__finalize(&w.one);
     postbag__finalize(&w.write);
+    postbag__finalize(&w.is_there);
     postbag__finalize(&w.take_back);
     postbag__free(w.list);
     return err;
