@@ -78,7 +78,9 @@ static int count(struct db *db, struct postbag_salvaged *out)
     int err = postbag__query_i64(db,
         "SELECT count(*) FROM outbox WHERE EXISTS (SELECT 1"
         " FROM outbox_cursor c WHERE c.lane = priority AND c.acked < seq"
-        " AND (outbox.dest IS NULL OR outbox.dest = c.dest))",
+        " AND (outbox.dest IS NULL OR outbox.dest = c.dest)"
+        " AND NOT EXISTS (SELECT 1 FROM outbox_held h"
+        "  WHERE h.dest = c.dest AND h.seq = outbox.seq))",
         &out->messages);
 
     if (err == POSTBAG_OK)

@@ -56,7 +56,7 @@ static struct bytes copy_of(const struct bytes *b)
 
 /* ---- the original ------------------------------------------------------ */
 
-enum { MESSAGES = 260, SENT = 90, STATES = 200, COMMANDS = 60 };
+enum { MESSAGES = 130, SENT = 45, STATES = 100, COMMANDS = 40 };
 
 static void make_tables(struct world *w, unsigned number)
 {

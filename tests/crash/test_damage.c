@@ -234,18 +234,73 @@ static int is_bound(const struct case_of *t)
     return 1;
 }
 
-static void assert_has_rows(struct case_of *t, struct sqlite3 *db,
-    const struct stored *list, size_t count, const char *where)
+/* As it was put. */
+static const char find_message[] =
+    "SELECT id, topic, payload FROM outbox WHERE seq = ?1";
+static const char find_state[] =
+    "SELECT 1 FROM state WHERE n = ?1 AND note = 'state ' || n";
+static const char find_command[] = "SELECT 1 FROM inbox WHERE arrival = ?1";
+
+static sqlite3_stmt *prepare(struct sqlite3 *db, const char *sql)
 {
+    sqlite3_stmt *s = NULL;
+
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    return s;
+}
+
+static void assert_has_rows(struct case_of *t, struct sqlite3 *db,
+    const struct stored *list, size_t count, const char *sql)
+{
+    sqlite3_stmt *s = prepare(db, sql);
+
     for (size_t i = 0; i < count; i++) {
         if (t->d.touched[list[i].page])
             continue;
         figures.expected++;
-        if (sql_get(db, "SELECT count(*) FROM %s = %lld", where,
-                (long long)list[i].key) != 1)
-            TRIAL_FAILS(t, "lost: %s = %lld, page %u", where,
-                (long long)list[i].key, list[i].page);
+        sqlite3_bind_int64(s, 1, list[i].key);
+        if (sqlite3_step(s) != SQLITE_ROW)
+            TRIAL_FAILS(t, "lost: %lld, page %u: %s", (long long)list[i].key,
+                list[i].page, sql);
+        sqlite3_reset(s);
     }
+    sqlite3_finalize(s);
+}
+
+static int is_message(sqlite3_stmt *s, const struct known *k)
+{
+    struct postbag_id id;
+    char name[40];
+    size_t len = k->len < sizeof(k->payload) - 1 ? k->len
+                                                 : sizeof(k->payload) - 1;
+
+    if (sqlite3_step(s) != SQLITE_ROW || sqlite3_column_bytes(s, 0) != 16)
+        return 0;
+    memcpy(id.b, sqlite3_column_blob(s, 0), sizeof(id.b));
+    postbag_id_format(&id, name);
+    return strcmp(name, k->id) == 0 &&
+           strcmp((const char *)sqlite3_column_text(s, 1), k->topic) == 0 &&
+           (size_t)sqlite3_column_bytes(s, 2) == k->len &&
+           memcmp(sqlite3_column_blob(s, 2), k->payload, len) == 0;
+}
+
+static void assert_has_messages(struct case_of *t, struct sqlite3 *db)
+{
+    sqlite3_stmt *s = prepare(db, find_message);
+
+    for (size_t i = 0; i < t->o->count; i++) {
+        const struct known *k = &t->o->known[i];
+
+        if (!k->is_pending || t->d.touched[k->page])
+            continue;
+        figures.expected++;
+        sqlite3_bind_int64(s, 1, k->seq);
+        if (!is_message(s, k))
+            TRIAL_FAILS(
+                t, "lost: message %lld, page %u", (long long)k->seq, k->page);
+        sqlite3_reset(s);
+    }
+    sqlite3_finalize(s);
 }
 
 static void assert_has_all(struct case_of *t)
@@ -253,24 +308,9 @@ static void assert_has_all(struct case_of *t)
     struct sqlite3 *db = NULL;
 
     assert_int_equal(sqlite3_open(t->saved, &db), SQLITE_OK);
-    for (size_t i = 0; i < t->o->count; i++) {
-        const struct known *k = &t->o->known[i];
-
-        if (!k->is_pending || t->d.touched[k->page])
-            continue;
-        figures.expected++;
-        if (sql_get(db,
-                "SELECT count(*) FROM outbox WHERE seq = %lld AND topic = '%s'"
-                " AND CAST(payload AS TEXT) GLOB '%.60s*' AND hex(id) ="
-                " replace(upper('%s'), '-', '')",
-                (long long)k->seq, k->topic, k->payload, k->id) != 1)
-            TRIAL_FAILS(t, "lost: message %lld, page %u", (long long)k->seq,
-                k->page);
-    }
-    assert_has_rows(t, db, t->o->states, t->o->state_count,
-        "state WHERE note = 'state ' || n AND n");
-    assert_has_rows(t, db, t->o->commands, t->o->command_count,
-        "inbox WHERE arrival");
+    assert_has_messages(t, db);
+    assert_has_rows(t, db, t->o->states, t->o->state_count, find_state);
+    assert_has_rows(t, db, t->o->commands, t->o->command_count, find_command);
     (void)sqlite3_close(db);
 }
 
@@ -323,7 +363,8 @@ static void run_salvage(struct case_of *t)
         assert_saved_is_sound(t);
         if (is_bound(t))
             assert_has_all(t);
-        deliver_saved(t, &s);
+        if (t->seed % 4 == 0) /* as long as all the rest */
+            deliver_saved(t, &s);
     } else {
         assert_true(err == POSTBAG_ECORRUPT || err == POSTBAG_ESTORAGE ||
                     err == POSTBAG_ESCHEMA);
