@@ -9,7 +9,7 @@
 enum { AGAIN_US = 2 * 1000, TROUBLE_US = 500 * 1000 };
 enum { TELL_US = 10 * 1000000, MOVED_US = 10 * 1000000 };
 /* Damage does not mend: it is told, and its pages are tried, less often. */
-enum { TELL_DAMAGE_US = 60 * 1000000, DAMAGED_US = 10 * 1000000 };
+enum { TELL_DAMAGE_US = 60 * 1000000, DAMAGED_US = 5 * 1000000 };
 
 /* Tell an error once, then again only after a while or when it changes: a full
  * disk must not fill the log too. */
@@ -366,11 +366,6 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t next_deadline(struct engine *e, int64_t now_us)
 {
     int has_work = postbag__sender_has_work(&e->sender);
@@ -396,6 +391,18 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
     return earlier(at, postbag__sender_deadline(&e->sender, now_us));
 }
 
+/* Other lanes are served as ever; what is damaged is no work to hurry for. */
+static int64_t after_damage(
+    struct engine *e, int64_t now_us, int64_t next_us, int has_sent)
+{
+    if (has_sent || e->damage_pause_us == 0)
+        e->damage_pause_us = TROUBLE_US;
+    if (has_sent)
+        return next_us;
+    e->damage_pause_us = earlier(2 * e->damage_pause_us, DAMAGED_US);
+    return now_us + e->damage_pause_us;
+}
+
 int postbag__engine_step(
     struct engine *e, unsigned reasons, int64_t *next_us_out)
 {
@@ -403,6 +410,8 @@ int postbag__engine_step(
     int is_gone = look_at_file(e, now_us);
     int changed = is_gone ? 0 : look(e, now_us, reasons);
     uint32_t commits = e->db.commits;
+    uint64_t sends = e->sender.window.sends;
+    int has_sent;
     int err;
     int house;
 
@@ -412,6 +421,7 @@ int postbag__engine_step(
         return POSTBAG_ESTORAGE;
     }
     err = serve(e, now_us);
+    has_sent = e->sender.window.sends != sends;
     watch_writes(
         e, now_us, err, e->db.commits != commits || !e->lease.is_owner);
     if (err == POSTBAG_EFENCED)
@@ -433,9 +443,8 @@ int postbag__engine_step(
     *next_us_out = next_deadline(e, now_us);
     if (err == POSTBAG_EBUSY)
         *next_us_out = now_us + AGAIN_US; /* what is overdue, too */
-    else if (err == POSTBAG_ECORRUPT) /* others are served, but in no hurry */
-        *next_us_out = later(now_us + TROUBLE_US,
-            earlier(*next_us_out, now_us + DAMAGED_US));
+    else if (err == POSTBAG_ECORRUPT)
+        *next_us_out = after_damage(e, now_us, *next_us_out, has_sent);
     else if (err != POSTBAG_OK && err != POSTBAG_EFENCED)
         *next_us_out = now_us + TROUBLE_US;
     return err == POSTBAG_OK ? house : err;

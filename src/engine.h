@@ -59,6 +59,7 @@ struct engine {
     int last_error;   /* told already */
     int64_t told_us;
     int64_t damage_us; /* when damage was met last; 0: never */
+    int64_t damage_pause_us;
     int64_t dead_us;    /* do not tell of dead messages before */
     int64_t over_us;    /* nor of those whose ttl_ms was over */
     int64_t refused_us; /* more to tell of commands no handler will see */
