@@ -17,10 +17,10 @@ static int begin_to_read(struct db *db)
     int64_t n;
     int err = postbag__pin(db);
 
-    return err == POSTBAG_OK ? postbag__query_i64(db,
-                                   "SELECT count(*) FROM main.sqlite_schema",
-                                   &n)
-                             : err;
+    return err == POSTBAG_OK
+               ? postbag__query_i64(
+                     db, "SELECT count(*) FROM main.sqlite_schema", &n)
+               : err;
 }
 
 static int open_from(struct db *db, const char *path, unsigned *without_wal)

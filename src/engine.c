@@ -314,11 +314,16 @@ static const char *inbound_name(const struct link *l)
 
 /* What could not be read is tried again and again, so it is no longer so when
  * it was not met for a while. */
+static int is_damaged(const struct engine *e, int64_t now_us)
+{
+    return e->damage_us != 0 && now_us - e->damage_us < TELL_DAMAGE_US;
+}
+
 static const char *stalled(const struct engine *e, int64_t now_us)
 {
     if (e->has_moved)
         return "replaced";
-    if (e->damage_us != 0 && now_us - e->damage_us < TELL_DAMAGE_US)
+    if (is_damaged(e, now_us))
         return "corrupt";
     return postbag__standstill_name(&e->standstill);
 }
@@ -435,6 +440,7 @@ int postbag__engine_step(
         e->refused_us = postbag__receiver_tell(e->receiver, now_us);
     changed |= e->db.commits != e->commits;
     e->commits = e->db.commits;
+    postbag__housekeeper_note_damage(&e->housekeeper, is_damaged(e, now_us));
     house = postbag__housekeeper_step(&e->housekeeper, now_us, changed);
     complain(e, now_us, "keep house", house);
     complain(e, now_us, "see how full the outbox is",

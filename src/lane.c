@@ -149,8 +149,7 @@ static void count_gain(struct lane *l, const struct entry *e)
     l->gain.bytes += e->bytes;
     l->gain.delivered += e->outcome == OUTCOME_DELIVERED;
     l->gain.passed += e->outcome == OUTCOME_PASSED;
-    l->gain.dropped +=
-        is_dropped(e) || e->outcome == OUTCOME_REPLACED;
+    l->gain.dropped += is_dropped(e) || e->outcome == OUTCOME_REPLACED;
     if (is_dropped(e)) {
         l->gain.is_damage = e->outcome == OUTCOME_DAMAGED;
         count_lost(&l->gain.expired, e);

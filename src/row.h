@@ -23,8 +23,8 @@ struct row {
     int64_t key_version, ttl_ms, created_ms, mono_ms;
     uint8_t boot[16]; /* zeros: not written by the C writer */
     int priority, retain, is_text;
-    int coalesces; /* it asks for it */
-    int is_replay; /* sent before; an operator sends it again */
+    int coalesces;  /* it asks for it */
+    int is_replay;  /* sent before; an operator sends it again */
     int is_damaged; /* it was read, and is no row that anybody put */
 };
 

@@ -67,8 +67,7 @@ struct copying {
 static int note_gone(struct db *to, int64_t lo, int64_t hi)
 {
     struct stmt s;
-    int err =
-        postbag__prepare(to, &s, "INSERT INTO temp.gone VALUES (?1, ?2)");
+    int err = postbag__prepare(to, &s, "INSERT INTO temp.gone VALUES (?1, ?2)");
 
     if (err != POSTBAG_OK)
         return err;

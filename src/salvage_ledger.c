@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Our tables as they came out of a damaged database, made to fit each other.
- * The numbers of before are not carried over: what was settled and is not there
- * counts as passed.  A cursor that is missing begins at the beginning: what was
+ * Floor 3.  Our tables as they came out of a damaged database, made to fit each
+ * other.  The numbers of before are not carried over: what was settled and is
+ * not there counts as passed.  A cursor that is missing begins at the beginning: what was
  * sent may be sent again, with its id.
  */
 #include <stdio.h>
@@ -19,7 +19,7 @@
     "length(CAST(" t ".topic AS BLOB)) + length(CAST(" t ".payload AS BLOB))"
 #define SUM_BYTES(t, when) \
     "ifnull((SELECT sum(" BYTES(t) ") FROM outbox_held " t " WHERE " when \
-    "), 0)"
+                                   "), 0)"
 #define OF_LANE "t.dest = outbox_cursor.dest AND t.priority = lane"
 #define OTHER_MESSAGE \
     "o.id <> h.id OR o.priority <> h.priority OR o.key IS NOT h.key" \
@@ -107,18 +107,25 @@ static const char *const counters[] = {
     "  WHERE " OF_LANE "), 0)),"
     " held_rows = (SELECT count(*) FROM outbox_held t WHERE " OF_LANE
     "  AND t.state <> 'dead'),"
-    " held_bytes = " SUM_BYTES("t", OF_LANE " AND t.state <> 'dead'") ","
-    " dead_rows = (SELECT count(*) FROM outbox_held t WHERE " OF_LANE
-    "  AND t.state = 'dead'),"
-    " dead_bytes = " SUM_BYTES("t", OF_LANE " AND t.state = 'dead'"),
+    " held_bytes = " SUM_BYTES("t",
+        OF_LANE " AND t.state <> 'dead'") ","
+                                          " dead_rows = (SELECT count(*) FROM "
+                                          "outbox_held t WHERE " OF_LANE
+                                          "  AND t.state = 'dead'),"
+                                          " dead_bytes = " SUM_BYTES("t",
+                                              OF_LANE " AND t.state = 'dead'"),
     /* a counter that is there for the whole of a destination */
     "UPDATE outbox_cursor SET"
-    " settled_rows = " PUT " - " ABOVE("1") ","
-    " settled_bytes = (SELECT bytes FROM outbox_sum) - " ABOVE(BYTES("o")) ","
-    " replayed = " HELD("t.replay <> 0") ","
-    " passed = " PUT " - " ABOVE("1") " - " HELD(
-        "t.seq <= c.acked AND t.replay = 0")
-    " WHERE lane = 0",
+    " settled_rows = " PUT " - " ABOVE(
+        "1") ","
+             " settled_bytes = (SELECT bytes FROM outbox_sum) - " ABOVE(BYTES(
+                 "o")) ","
+                       " replayed = " HELD(
+                           "t.replay <> 0") ","
+                                            " passed = " PUT
+                                            " - " ABOVE("1") " - " HELD(
+                                                "t.seq <= c.acked AND t.replay "
+                                                "= 0") " WHERE lane = 0",
 };
 
 /* ---- the inbox ---- */
@@ -156,11 +163,9 @@ static int delete_wrong(struct salvage *s, const char *table, const char *when)
     int err;
 
     (void)snprintf(sql, sizeof(sql),
-        "INSERT INTO temp.gone SELECT seq, seq FROM %s WHERE %s", table,
-        when);
+        "INSERT INTO temp.gone SELECT seq, seq FROM %s WHERE %s", table, when);
     err = strcmp(table, "outbox") == 0 ? postbag__exec(s->to, sql) : POSTBAG_OK;
-    (void)snprintf(
-        sql, sizeof(sql), "DELETE FROM %s WHERE %s", table, when);
+    (void)snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE %s", table, when);
     if (err == POSTBAG_OK)
         err = postbag__exec(s->to, sql);
     if (err != POSTBAG_OK || postbag__changes(s->to) == 0)
@@ -174,7 +179,8 @@ static int delete_wrong(struct salvage *s, const char *table, const char *when)
 static int delete_all_wrong(struct salvage *s, const char *table)
 {
     char when[VERIFY_NO_MESSAGE];
-    int err = delete_wrong(s, table, "headers NOT NULL AND NOT json_valid(headers)");
+    int err =
+        delete_wrong(s, table, "headers NOT NULL AND NOT json_valid(headers)");
 
     postbag__verify_no_message(when);
     return err == POSTBAG_OK ? delete_wrong(s, table, when) : err;

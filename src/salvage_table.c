@@ -69,8 +69,7 @@ static int prepare_from(struct walk *w, struct stmt *plan)
     int err = postbag__prepare(t->from, &w->up, postbag__col_text(plan, 1));
 
     if (err == POSTBAG_OK)
-        err =
-            postbag__prepare(t->from, &w->down, postbag__col_text(plan, 2));
+        err = postbag__prepare(t->from, &w->down, postbag__col_text(plan, 2));
     if (err == POSTBAG_OK)
         err = postbag__prepare(t->from, &w->one, postbag__col_text(plan, 6));
     if (err == POSTBAG_OK || err == POSTBAG_ENOMEM)
@@ -239,8 +238,8 @@ static int is_over(struct stmt *s, int down, int64_t end, struct stretch *x)
 }
 
 /* From `at` to `end`; ECORRUPT: behind x->last nothing more can be read. */
-static int walk(struct walk *w, int down, int64_t at, int64_t end,
-    struct stretch *x)
+static int walk(
+    struct walk *w, int down, int64_t at, int64_t end, struct stretch *x)
 {
     struct stmt *s = down ? &w->down : &w->up;
     int err = POSTBAG_OK;
@@ -350,8 +349,8 @@ static int tell_lost(struct walk *w)
     if (w->lost > 1)
         qsort(w->list, w->lost, sizeof(*w->list), by_lo);
     for (size_t i = 0; i < w->lost && err == POSTBAG_OK; i = next) {
-        for (next = i + 1; next < w->lost &&
-                           w->list[next].lo == w->list[next - 1].hi + 1;
+        for (next = i + 1;
+             next < w->lost && w->list[next].lo == w->list[next - 1].hi + 1;
              next++)
             ;
         err = tell(w->t, w->list[i].lo, w->list[next - 1].hi);

@@ -144,13 +144,13 @@ POSTBAG_API const char *postbag_sqlite_version(unsigned *wal_reset_bug);
 /* What a salvage found and made.  struct_size is yours to set. */
 struct postbag_salvaged {
     size_t struct_size;
-    int64_t messages;    /* in the new database, to be sent */
-    int64_t held;        /* and held or dead, summed over destinations */
-    int64_t commands;    /* of the inbox, in any state */
-    int64_t rows;        /* of all tables, the application's too */
-    int64_t damaged;     /* rows that were read and cannot be: left out */
-    int64_t holes;       /* ranges of which nothing could be read */
-    int64_t left_out;    /* tables, indexes, triggers, views not made anew */
+    int64_t messages;     /* in the new database, to be sent */
+    int64_t held;         /* and held or dead, summed over destinations */
+    int64_t commands;     /* of the inbox, in any state */
+    int64_t rows;         /* of all tables, the application's too */
+    int64_t damaged;      /* rows that were read and cannot be: left out */
+    int64_t holes;        /* ranges of which nothing could be read */
+    int64_t left_out;     /* tables, indexes, triggers, views not made anew */
     unsigned without_wal; /* 1: the WAL could not be read, or its index */
 };
 

@@ -202,8 +202,7 @@ int cli_verify(const struct args *args)
     struct json j = {.to = stdout, .is_first = 1};
     int code = cli_check(args, &j, NULL);
 
-    if (args->format != FORMAT_TABLE &&
-        (code == CLI_OK || code == CLI_UNSOUND))
+    if (args->format != FORMAT_TABLE && (code == CLI_OK || code == CLI_UNSOUND))
         (void)fputc('\n', stdout);
     return code;
 }

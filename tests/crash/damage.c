@@ -61,9 +61,8 @@ enum { MESSAGES = 130, SENT = 45, STATES = 100, COMMANDS = 40 };
 static void make_tables(struct world *w, unsigned number)
 {
     static const unsigned sizes[] = {1024, 4096, 512, 2048};
-    const struct postbag_admin_config c = {.struct_size = sizeof(c),
-        .db_path = w->t.path,
-        .port = &w->sim.port};
+    const struct postbag_admin_config c = {
+        .struct_size = sizeof(c), .db_path = w->t.path, .port = &w->sim.port};
 
     tempdb_make(&w->t);
     sim_port_init(&w->sim);
@@ -165,9 +164,9 @@ static void learn_rows(struct stored *list, size_t *count, struct sqlite3 *db,
     int64_t rows = sql_get(db, "SELECT count(*) FROM %s", table);
 
     for (int64_t i = 1; i <= rows; i++) {
-        list[*count].key = sql_get(db,
-            "SELECT %s FROM %s ORDER BY %s LIMIT 1 OFFSET %lld", key, table,
-            key, (long long)i - 1);
+        list[*count].key =
+            sql_get(db, "SELECT %s FROM %s ORDER BY %s LIMIT 1 OFFSET %lld",
+                key, table, key, (long long)i - 1);
         list[*count].page = page_of(db, table, i);
         ++*count;
     }
@@ -257,8 +256,7 @@ static void fill(struct bytes *b, size_t at, size_t len, uint64_t *seed)
         b->at[i] = (uint8_t)damage_random(seed);
 }
 
-static void spoil_run(
-    struct bytes *b, uint64_t *seed, size_t *at, size_t *len)
+static void spoil_run(struct bytes *b, uint64_t *seed, size_t *at, size_t *len)
 {
     *at = damage_random(seed) % b->len;
     *len = 1 + damage_random(seed) % 64;
@@ -315,7 +313,8 @@ static void touch(
             d->touched[n + 1] = 1;
 }
 
-static void spoil_db(struct damaged *d, const struct original *o, uint64_t *seed)
+static void spoil_db(
+    struct damaged *d, const struct original *o, uint64_t *seed)
 {
     size_t at = 0;
 
@@ -334,8 +333,8 @@ static void spoil_db(struct damaged *d, const struct original *o, uint64_t *seed
     }
 }
 
-static void spoil_wal(struct damaged *d, const struct original *other,
-    uint64_t *seed)
+static void spoil_wal(
+    struct damaged *d, const struct original *other, uint64_t *seed)
 {
     size_t at;
     size_t len;

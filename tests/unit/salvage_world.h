@@ -62,8 +62,7 @@ static inline uint32_t leaf_of(struct world *w, const char *table, int64_t n)
 }
 
 /* Pages of 4096 bytes.  from 0: zeros. */
-static inline void overwrite_page(
-    struct world *w, uint32_t page, uint32_t from)
+static inline void overwrite_page(struct world *w, uint32_t page, uint32_t from)
 {
     FILE *f = fopen(w->t.path, "r+b");
     char bytes[4096] = {0};
@@ -101,8 +100,7 @@ static inline int tell_left_out(
 {
     char line[400];
 
-    (void)snprintf(
-        line, sizeof(line), "left out: %s %s: %s", kind, name, why);
+    (void)snprintf(line, sizeof(line), "left out: %s %s: %s", kind, name, why);
     tell(ctx, line);
     return 0;
 }
@@ -110,9 +108,8 @@ static inline int tell_left_out(
 static inline int salvage_with(
     struct world *w, const struct postbag_salvage *how)
 {
-    const struct postbag_admin_config c = {.struct_size = sizeof(c),
-        .db_path = w->t.path,
-        .port = &w->sim.port};
+    const struct postbag_admin_config c = {
+        .struct_size = sizeof(c), .db_path = w->t.path, .port = &w->sim.port};
 
     w->s.struct_size = sizeof(w->s);
     return postbag_admin_salvage(&c, how, &w->s, &w->why);
@@ -142,9 +139,8 @@ static inline int unsound(
 
 static inline void assert_saved_is_sound(struct world *w)
 {
-    const struct postbag_admin_config c = {.struct_size = sizeof(c),
-        .db_path = w->saved,
-        .port = &w->sim.port};
+    const struct postbag_admin_config c = {
+        .struct_size = sizeof(c), .db_path = w->saved, .port = &w->sim.port};
     const struct postbag_verify v = {
         .struct_size = sizeof(v), .finding = unsound};
     struct postbag_admin *a;

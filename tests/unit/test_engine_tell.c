@@ -165,6 +165,22 @@ static void test_engine_tell_unreadable_page_stops_its_lane_only(void **state)
     assert_has(live_state(r), "stalled=corrupt\n");
 }
 
+/* Two ways to one page: to delete what it has would free it for others. */
+static void test_engine_tell_nothing_is_purged_of_a_damaged_file(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    relay_put(&b->r, "t", 900);
+    zero_leaf_of_row(b, 330);
+    b->r.out->auto_settle = 1;
+    r = bench_up(b);
+    relay_run_ms(r, 60 * 1000);
+    assert_true(r->out->count > 256);
+    assert_true(r->e.housekeeper.is_damaged);
+    assert_int_equal(sql_get(b->w.t.app, "SELECT min(seq) FROM outbox"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +189,7 @@ int main(void)
         BENCH(test_engine_tell_damage_is_told_from_age),
         BENCH(test_engine_tell_damaged_held_row_is_dropped_and_named),
         BENCH(test_engine_tell_unreadable_page_stops_its_lane_only),
+        BENCH(test_engine_tell_nothing_is_purged_of_a_damaged_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

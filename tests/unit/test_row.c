@@ -156,17 +156,23 @@ static void test_row_with_types_that_cannot_be_is_damaged(void **state)
         {ID ", 't', NULL, " NOTHING, "its payload "},
         {ID ", 't', 7, " NOTHING, "its payload "},
         {ID ", 't', 'p', 1, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, NULL, NULL,"
-            " NULL", "its key "},
+            " NULL",
+            "its key "},
         {ID ", 't', 'p', NULL, 'x', NULL, NULL, NULL, 0, 0, NULL, 0, NULL,"
-            " NULL, NULL", "its key_version "},
+            " NULL, NULL",
+            "its key_version "},
         {ID ", 't', 'p', NULL, NULL, NULL, NULL, x'7b7d', 0, 0, NULL, 0, NULL,"
-            " NULL, NULL", "its headers "},
+            " NULL, NULL",
+            "its headers "},
         {ID ", 't', 'p', NULL, NULL, NULL, NULL, NULL, 4, 0, NULL, 0, NULL,"
-            " NULL, NULL", "its priority "},
+            " NULL, NULL",
+            "its priority "},
         {ID ", 't', 'p', NULL, NULL, NULL, NULL, NULL, 0, 'no', NULL, 0, NULL,"
-            " NULL, NULL", "its retain "},
+            " NULL, NULL",
+            "its retain "},
         {ID ", 't', 'p', NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, 1.5, NULL,"
-            " NULL, NULL", "its created_ms "},
+            " NULL, NULL",
+            "its created_ms "},
     };
     struct world *w = *state;
 

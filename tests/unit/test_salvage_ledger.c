@@ -76,8 +76,7 @@ static void test_salvage_ledger_keeps_what_is_held_and_dead(void **state)
     spoil(w, HOLD("main", "5", "retry", "'k'") HOLD("main", "6", "behind",
                  "'k'") HOLD("main", "7", "dead", "'z'"));
     assert_int_equal(w->s.held, 3);
-    assert_string_equal(
-        sql_text(w->out, "SELECT seq, state FROM outbox_held"),
+    assert_string_equal(sql_text(w->out, "SELECT seq, state FROM outbox_held"),
         "5|retry 6|behind 7|dead");
 }
 
@@ -87,10 +86,9 @@ static void test_salvage_ledger_behind_a_lost_row_is_tried(void **state)
 
     put_messages(w, 30);
     settle_upto(w, 20);
-    spoil(w, HOLD("main", "6", "behind", "'k'") HOLD("main", "8", "retry",
-                 "'k'"));
-    assert_string_equal(
-        sql_text(w->out, "SELECT seq, state FROM outbox_held"),
+    spoil(w,
+        HOLD("main", "6", "behind", "'k'") HOLD("main", "8", "retry", "'k'"));
+    assert_string_equal(sql_text(w->out, "SELECT seq, state FROM outbox_held"),
         "6|retry 8|behind");
 }
 
@@ -134,8 +132,8 @@ static void test_salvage_ledger_names_what_cannot_be_read(void **state)
     overwrite_page(w, page, 0);
     assert_ok(salvage(w));
     assert_saved_is_sound(w);
-    assert_int_equal(w->s.messages,
-        200 - sql_get(w->out, "SELECT n FROM outbox_lost"));
+    assert_int_equal(
+        w->s.messages, 200 - sql_get(w->out, "SELECT n FROM outbox_lost"));
     assert_int_equal(
         sql_get(w->out, "SELECT 100 BETWEEN lo AND hi FROM outbox_lost"), 1);
 }
@@ -168,9 +166,8 @@ static void test_salvage_ledger_duplicates_of_commands_stay_known(void **state)
     spoil(w, "UPDATE inbox_sum SET open_rows = 9, max_rows = 77");
     assert_string_equal(
         sql_text(w->out, "SELECT id, state FROM inbox"), "a|done b|due");
-    assert_string_equal(
-        sql_text(w->out, "SELECT open_rows, done_rows, max_rows"
-                         " FROM inbox_sum"),
+    assert_string_equal(sql_text(w->out, "SELECT open_rows, done_rows, max_rows"
+                                         " FROM inbox_sum"),
         "1|1|77");
 }
 

@@ -104,8 +104,7 @@ static void test_salvage_table_finds_all_but_the_last_page(void **state)
     assert_ok(salvage(w));
     assert_int_equal(w->s.holes, 1);
     assert_true(sql_get(w->out, "SELECT max(n) FROM x") >= 450);
-    assert_int_equal(
-        sql_get(w->out, "SELECT max(n) - count(*) FROM x"), 0);
+    assert_int_equal(sql_get(w->out, "SELECT max(n) - count(*) FROM x"), 0);
 }
 
 static void test_salvage_table_finds_all_but_the_first_page(void **state)
@@ -139,8 +138,7 @@ static void test_salvage_table_page_in_a_wrong_place_hides_no_other(
     assert_ok(salvage(w));
     assert_true(sql_get(w->out, "SELECT count(*) FROM x") > 450);
     assert_int_equal(
-        sql_get(w->out, "SELECT count(*) FROM x WHERE CAST(v AS INT) <> n"),
-        0);
+        sql_get(w->out, "SELECT count(*) FROM x WHERE CAST(v AS INT) <> n"), 0);
     assert_int_equal(
         sql_get(w->out, "SELECT count(*) FROM x WHERE n BETWEEN 200 AND 400"),
         201);
@@ -177,8 +175,8 @@ static void test_salvage_table_damaged_key_takes_no_others_place(void **state)
     settle_file(w);
     change_key_of_one(w, page, 4);
     assert_ok(salvage(w));
-    assert_string_equal(sql_text(w->out, "SELECT * FROM x"),
-        "2|two 3|three 4|four 5|five");
+    assert_string_equal(
+        sql_text(w->out, "SELECT * FROM x"), "2|two 3|three 4|four 5|five");
 }
 
 static void test_salvage_table_row_that_cannot_be_is_left_out(void **state)
