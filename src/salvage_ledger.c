@@ -2,8 +2,8 @@
 /*
  * Floor 3.  Our tables as they came out of a damaged database, made to fit each
  * other.  The numbers of before are not carried over: what was settled and is
- * not there counts as passed.  A cursor that is missing begins at the beginning: what was
- * sent may be sent again, with its id.
+ * not there counts as passed.  A cursor that is missing begins at the
+ * beginning: what was sent may be sent again, with its id.
  */
 #include <stdio.h>
 #include <string.h>

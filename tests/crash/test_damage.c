@@ -41,10 +41,17 @@ struct case_of {
     char put[3][40]; /* ids of what the firmware put meanwhile */
     size_t put_count;
     unsigned findings;
+    int is_control;
+    unsigned noticed;
 };
 
+/* Of a control it is only counted. */
 #define TRIAL_FAILS(t, ...) \
     do { \
+        if ((t)->is_control) { \
+            (t)->noticed++; \
+            break; \
+        } \
         print_message("POSTBAG_SEED=%llu %s\n", (unsigned long long)(t)->seed, \
             damage_name((t)->d.kind)); \
         fail_msg(__VA_ARGS__); \
@@ -440,6 +447,80 @@ static void test_damaged_database_crashes_nothing_and_sends_no_garbage(
     proof_say("F19_damage", trials, first, first + trials - 1);
 }
 
+/* ---- controls ---------------------------------------------------------- */
+
+enum { CONTROLS = 8 };
+
+static void begin_control(struct case_of *t, struct original *o, unsigned i)
+{
+    uint64_t state = i;
+
+    memset(t, 0, sizeof(*t));
+    t->is_control = 1;
+    t->o = t->other = o;
+    do {
+        damage_free(&t->d);
+        damage_make(&t->d, o, o, &state);
+    } while (t->d.kind != DAMAGE_SHM); /* which hurts nothing */
+    tempdb_make(&t->w.t);
+    sim_port_init(&t->w.sim);
+    (void)snprintf(t->saved, sizeof(t->saved), "%s/saved", t->w.t.folder);
+    damage_write(&t->d, t->w.t.path);
+}
+
+static void end_control(struct case_of *t)
+{
+    world_remove(&t->w);
+    damage_free(&t->d);
+}
+
+/* One message was never put, says the list. */
+static void test_damage_control_garbage_is_noticed(void **state)
+{
+    unsigned hits = 0;
+    struct case_of t;
+
+    (void)state;
+    for (unsigned i = 0; i < CONTROLS; i++) {
+        struct original *o = &originals[i % ORIGINALS];
+        struct known *k = &o->known[o->count - 1 - i];
+        char topic = k->topic[0];
+
+        begin_control(&t, o, i);
+        k->topic[0] = '?';
+        run_relay(&t);
+        k->topic[0] = topic;
+        hits += t.noticed > 0;
+        end_control(&t);
+    }
+    assert_int_equal(hits, CONTROLS);
+    proof_control("F19_damage", "never_put", hits, CONTROLS);
+}
+
+/* A page is zeroed, and nobody says so. */
+static void test_damage_control_lost_page_is_noticed(void **state)
+{
+    unsigned hits = 0;
+    struct case_of t;
+
+    (void)state;
+    for (unsigned i = 0; i < CONTROLS; i += 2) {
+        struct original *o = &originals[i % ORIGINALS];
+        const struct known *k = &o->known[o->count / 2 + i];
+
+        begin_control(&t, o, i);
+        t.d.kind = DAMAGE_ZERO_PAGE;
+        memset(t.d.db.at + (k->page - 1) * o->page_size, 0, o->page_size);
+        damage_write(&t.d, t.w.t.path);
+        t.seed = 3;
+        run_salvage(&t);
+        hits += t.noticed > 0;
+        end_control(&t);
+    }
+    assert_int_equal(hits, CONTROLS / 2);
+    proof_control("F19_damage", "lost_page", hits, CONTROLS / 2);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -461,6 +542,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             test_damaged_database_crashes_nothing_and_sends_no_garbage),
+        cmocka_unit_test(test_damage_control_garbage_is_noticed),
+        cmocka_unit_test(test_damage_control_lost_page_is_noticed),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
