@@ -90,6 +90,12 @@ void postbag__bind_blob(struct stmt *s, int index, const void *blob, size_t len)
                 s->handle, index, not_null(blob), len, SQLITE_STATIC));
 }
 
+void postbag__bind_column(struct stmt *s, int index, struct stmt *from, int col)
+{
+    keep(s, sqlite3_bind_value(
+                s->handle, index, sqlite3_column_value(from->handle, col)));
+}
+
 int postbag__row(struct stmt *s)
 {
     int err = s->err;
@@ -136,6 +142,17 @@ int postbag__col_is_null(struct stmt *s, int col)
 int postbag__col_is_text(struct stmt *s, int col)
 {
     return sqlite3_column_type(s->handle, col) == SQLITE_TEXT;
+}
+
+int postbag__col_is(struct stmt *s, int col, const char *types)
+{
+    static const char letters[] = {[SQLITE_INTEGER] = 'i',
+        [SQLITE_FLOAT] = 'r',
+        [SQLITE_TEXT] = 't',
+        [SQLITE_BLOB] = 'b',
+        [SQLITE_NULL] = 'n'};
+
+    return strchr(types, letters[sqlite3_column_type(s->handle, col)]) != NULL;
 }
 
 const char *postbag__col_text(struct stmt *s, int col)

@@ -54,6 +54,11 @@ POSTBAG_CHECK int postbag__db_open(struct db *db, const char *path,
 POSTBAG_CHECK int postbag__db_open_backed(struct db *db,
     const struct postbag_port *port, const char *path, enum db_open_mode mode,
     enum db_sync sync, uint32_t busy_ms);
+/* Read only what may be damaged, of which nothing is checked here; the file is
+ * not written, nor its WAL copied back at the end.  is_frozen: take no lock and
+ * leave the WAL out, where it or its index keeps the file from being read. */
+POSTBAG_CHECK int postbag__db_open_damaged(
+    struct db *db, const char *path, int is_frozen);
 void postbag__db_close(struct db *db);
 
 /* SQLite's own handle of the database's file; NULL: there is none. */
@@ -75,6 +80,7 @@ POSTBAG_CHECK int postbag__db_library_check(struct postbag_fault *why);
  * 3.44.6)? */
 int postbag__db_checkpoint_is_sound(int version);
 int postbag__db_library_version(void);
+const char *postbag__db_library_name(void); /* as "3.40.1" */
 
 /* Size of the -wal file; 0 before the first read of the connection. */
 POSTBAG_CHECK int postbag__wal_bytes(struct db *db, int64_t *out);
@@ -104,6 +110,9 @@ void postbag__bind_text_n(
     struct stmt *s, int index, const void *text, size_t len);
 void postbag__bind_blob(
     struct stmt *s, int index, const void *blob, size_t len);
+/* The value of a column of the row that `from` stands on, whatever it is. */
+void postbag__bind_column(
+    struct stmt *s, int index, struct stmt *from, int col);
 /* One more row: 1; no more: 0 (and reset); negative: error (and reset). */
 POSTBAG_CHECK int postbag__row(struct stmt *s);
 /* Run to the end, reset, forget the bindings. */
@@ -112,6 +121,8 @@ void postbag__reset(struct stmt *s);
 int64_t postbag__col_i64(struct stmt *s, int col);
 int postbag__col_is_null(struct stmt *s, int col);
 int postbag__col_is_text(struct stmt *s, int col);
+/* Is its type one of these?  i, r, t, b, n: integer, real, text, blob, NULL. */
+int postbag__col_is(struct stmt *s, int col, const char *types);
 /* NULL for NULL */
 const char *postbag__col_text(struct stmt *s, int col);
 /* Bytes of a text or blob; *len_out is 0 for NULL. */

@@ -22,6 +22,11 @@ int postbag__db_library_version(void)
     return sqlite3_libversion_number();
 }
 
+const char *postbag__db_library_name(void)
+{
+    return sqlite3_libversion();
+}
+
 int postbag__db_library_check(struct postbag_fault *why)
 {
     if (sqlite3_libversion_number() < SQLITE_FLOOR)
@@ -252,6 +257,53 @@ int postbag__db_open(struct db *db, const char *path, enum db_open_mode mode,
     enum db_sync sync, uint32_t busy_ms)
 {
     return postbag__db_open_backed(db, NULL, path, mode, sync, busy_ms);
+}
+
+/* The path as a URI: what means something there stands as its number. */
+static char *uri_of(const char *path, const char *query)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
+    char *uri = sqlite3_mprintf("file:%s", path[0] == '/' ? "" : "./");
+
+    for (; uri != NULL && *path != '\0'; path++)
+        uri = strchr(plain, *path) != NULL
+                  ? sqlite3_mprintf("%z%c", uri, *path)
+                  : sqlite3_mprintf("%z%%%02x", uri, (unsigned char)*path);
+    return uri == NULL ? NULL : sqlite3_mprintf("%z%s", uri, query);
+}
+
+static int open_damaged(struct db *db, const char *path, int is_frozen)
+{
+    char *uri = uri_of(path, is_frozen ? "?immutable=1" : "?mode=ro");
+    int rc = SQLITE_NOMEM;
+
+    if (uri != NULL)
+        rc = sqlite3_open_v2(uri, &db->handle,
+            SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    sqlite3_free(uri);
+    return postbag__db_fault(db, rc);
+}
+
+int postbag__db_open_damaged(struct db *db, const char *path, int is_frozen)
+{
+    int err;
+
+    memset(db, 0, sizeof(*db));
+    db->owned = 1;
+    err = postbag__db_library_check(&db->fault);
+    if (err == POSTBAG_OK)
+        err = open_damaged(db, path, is_frozen);
+    if (err != POSTBAG_OK)
+        return give_up(db, NULL, path, err);
+    (void)sqlite3_extended_result_codes(db->handle, 1);
+    (void)sqlite3_db_config(
+        db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+    /* so that a file that is too short, or a line of the schema that is wrong,
+       does not hide the rest */
+    err = postbag__exec(db, "PRAGMA trusted_schema=OFF;PRAGMA mmap_size=0;"
+                            "PRAGMA writable_schema=ON");
+    return err == POSTBAG_OK ? err : give_up(db, NULL, path, err);
 }
 
 void postbag__db_close(struct db *db)

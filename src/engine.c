@@ -8,15 +8,21 @@
 
 enum { AGAIN_US = 2 * 1000, TROUBLE_US = 500 * 1000 };
 enum { TELL_US = 10 * 1000000, MOVED_US = 10 * 1000000 };
+/* Damage does not mend: it is told, and its pages are tried, less often. */
+enum { TELL_DAMAGE_US = 60 * 1000000, DAMAGED_US = 5 * 1000000 };
 
-/* Tell an error once, then again only after ten seconds or when it changes:
- * a full disk must not fill the log too. */
+/* Tell an error once, then again only after a while or when it changes: a full
+ * disk must not fill the log too. */
 static void complain(
     struct engine *e, int64_t now_us, const char *what, int err)
 {
+    int64_t pause_us = err == POSTBAG_ECORRUPT ? TELL_DAMAGE_US : TELL_US;
+
     if (err == POSTBAG_OK || err == POSTBAG_EBUSY)
         return;
-    if (err == e->last_error && now_us - e->told_us < TELL_US)
+    if (err == POSTBAG_ECORRUPT)
+        e->damage_us = now_us;
+    if (err == e->last_error && now_us - e->told_us < pause_us)
         return;
     e->last_error = err;
     e->told_us = now_us;
@@ -25,44 +31,6 @@ static void complain(
     else
         postbag__log(&e->log, POSTBAG_LOG_ERROR, err, "%s: %s", what,
             postbag_error_text(err));
-}
-
-/* The first at once, then what came together in ten seconds.  Not with code
- * EREFUSED, which is that of a broker that refuses us. */
-static void tell_dead(struct engine *e, int64_t now_us)
-{
-    struct sender *s = &e->sender;
-
-    if ((s->newly_dead == 0 && s->overflowed == 0) || now_us < e->dead_us)
-        return;
-    if (s->newly_dead == 1)
-        postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
-            "1 message is dead: %s; see postbag dead ls", s->last_dead);
-    else if (s->newly_dead != 0)
-        postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
-            "%lu messages are dead, the last one: %s; see postbag dead ls",
-            (unsigned long)s->newly_dead, s->last_dead);
-    if (s->overflowed != 0)
-        postbag__log(&e->log, POSTBAG_LOG_WARNING, POSTBAG_OK,
-            "dead messages dropped to make room: %lu, see outbox_lost",
-            (unsigned long)s->overflowed);
-    s->newly_dead = 0;
-    s->overflowed = 0;
-    e->dead_us = now_us + TELL_US;
-}
-
-/* Likewise; they asked for it, so this is no warning. */
-static void tell_over(struct engine *e, int64_t now_us)
-{
-    struct sender *s = &e->sender;
-
-    if (s->newly_over == 0 || now_us < e->over_us)
-        return;
-    postbag__log(&e->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
-        "dropped, since their ttl_ms was over: %lu, see outbox_lost",
-        (unsigned long)s->newly_over);
-    s->newly_over = 0;
-    e->over_us = now_us + TELL_US;
 }
 
 /* ---- mailbox and links ---- */
@@ -344,6 +312,22 @@ static const char *inbound_name(const struct link *l)
                                                     : link_name(l);
 }
 
+/* What could not be read is tried again and again, so it is no longer so when
+ * it was not met for a while. */
+static int is_damaged(const struct engine *e, int64_t now_us)
+{
+    return e->damage_us != 0 && now_us - e->damage_us < TELL_DAMAGE_US;
+}
+
+static const char *stalled(const struct engine *e, int64_t now_us)
+{
+    if (e->has_moved)
+        return "replaced";
+    if (is_damaged(e, now_us))
+        return "corrupt";
+    return postbag__standstill_name(&e->standstill);
+}
+
 static void report(struct engine *e, int64_t now_us)
 {
     struct receiver_counts counts = {0};
@@ -354,8 +338,7 @@ static void report(struct engine *e, int64_t now_us)
         .link = link_name(out),
         .inbound = inbound_name(&e->inbound),
         .error = out->state == LINK_UP ? "" : out->error,
-        .stalled = e->has_moved ? "replaced"
-                                : postbag__standstill_name(&e->standstill),
+        .stalled = stalled(e, now_us),
         .link_attempts = out->failures,
         .in_flight = e->sender.window.used,
         .delivered = e->sender.delivered,
@@ -413,6 +396,18 @@ static int64_t next_deadline(struct engine *e, int64_t now_us)
     return earlier(at, postbag__sender_deadline(&e->sender, now_us));
 }
 
+/* Other lanes are served as ever; what is damaged is no work to hurry for. */
+static int64_t after_damage(
+    struct engine *e, int64_t now_us, int64_t next_us, int has_sent)
+{
+    if (has_sent || e->damage_pause_us == 0)
+        e->damage_pause_us = TROUBLE_US;
+    if (has_sent)
+        return next_us;
+    e->damage_pause_us = earlier(2 * e->damage_pause_us, DAMAGED_US);
+    return now_us + e->damage_pause_us;
+}
+
 int postbag__engine_step(
     struct engine *e, unsigned reasons, int64_t *next_us_out)
 {
@@ -420,6 +415,8 @@ int postbag__engine_step(
     int is_gone = look_at_file(e, now_us);
     int changed = is_gone ? 0 : look(e, now_us, reasons);
     uint32_t commits = e->db.commits;
+    uint64_t sends = e->sender.window.sends;
+    int has_sent;
     int err;
     int house;
 
@@ -429,6 +426,7 @@ int postbag__engine_step(
         return POSTBAG_ESTORAGE;
     }
     err = serve(e, now_us);
+    has_sent = e->sender.window.sends != sends;
     watch_writes(
         e, now_us, err, e->db.commits != commits || !e->lease.is_owner);
     if (err == POSTBAG_EFENCED)
@@ -437,12 +435,12 @@ int postbag__engine_step(
         complain(e, now_us, "relay", err);
     if (err == POSTBAG_ENOSPC)
         postbag__housekeeper_note_full(&e->housekeeper);
-    tell_dead(e, now_us);
-    tell_over(e, now_us);
+    postbag__engine_tell(e, now_us);
     if (e->receiver != NULL)
         e->refused_us = postbag__receiver_tell(e->receiver, now_us);
     changed |= e->db.commits != e->commits;
     e->commits = e->db.commits;
+    postbag__housekeeper_note_damage(&e->housekeeper, is_damaged(e, now_us));
     house = postbag__housekeeper_step(&e->housekeeper, now_us, changed);
     complain(e, now_us, "keep house", house);
     complain(e, now_us, "see how full the outbox is",
@@ -451,6 +449,8 @@ int postbag__engine_step(
     *next_us_out = next_deadline(e, now_us);
     if (err == POSTBAG_EBUSY)
         *next_us_out = now_us + AGAIN_US; /* what is overdue, too */
+    else if (err == POSTBAG_ECORRUPT)
+        *next_us_out = after_damage(e, now_us, *next_us_out, has_sent);
     else if (err != POSTBAG_OK && err != POSTBAG_EFENCED)
         *next_us_out = now_us + TROUBLE_US;
     return err == POSTBAG_OK ? house : err;
@@ -468,9 +468,8 @@ void postbag__engine_shut(struct engine *e)
 
     stop_links(e, now_us);
     e->dead_us = 0; /* the last word, whenever the last one was */
-    tell_dead(e, now_us);
     e->over_us = 0;
-    tell_over(e, now_us);
+    postbag__engine_tell(e, now_us);
     e->live.next_us = 0;
     report(e, now_us); /* as the owner, which we are no longer then */
     if (e->lease.is_owner) {

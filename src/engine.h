@@ -58,6 +58,8 @@ struct engine {
     uint32_t commits; /* of our connection, as last seen */
     int last_error;   /* told already */
     int64_t told_us;
+    int64_t damage_us; /* when damage was met last; 0: never */
+    int64_t damage_pause_us;
     int64_t dead_us;    /* do not tell of dead messages before */
     int64_t over_us;    /* nor of those whose ttl_ms was over */
     int64_t refused_us; /* more to tell of commands no handler will see */
@@ -71,6 +73,8 @@ POSTBAG_CHECK int postbag__engine_open(struct engine *e,
     struct postbag_fault *why);
 void postbag__engine_close(struct engine *e);
 /* reasons: what ended the last wait; all bits if unknown. */
+/* Of engine_tell.c. */
+void postbag__engine_tell(struct engine *e, int64_t now_us);
 POSTBAG_CHECK int postbag__engine_step(
     struct engine *e, unsigned reasons, int64_t *next_us_out);
 /* Nothing is in flight and nothing unsaved. */

@@ -439,6 +439,7 @@ static int read_held(
 {
     int err = postbag__row(s);
 
+    out->is_damaged = 0;
     if (err != 1)
         return err;
     err = postbag__row_read(s, 2, arena, out);

@@ -104,6 +104,11 @@ void postbag__housekeeper_close(struct housekeeper *h)
     h->lock_path = NULL;
 }
 
+void postbag__housekeeper_note_damage(struct housekeeper *h, int is_damaged)
+{
+    h->is_damaged = is_damaged;
+}
+
 void postbag__housekeeper_note_full(struct housekeeper *h)
 {
     h->is_tight = 1;
@@ -347,7 +352,8 @@ static int purge_if_due(struct housekeeper *h, int64_t now_us)
 {
     int err;
 
-    if (h->settled < PURGE_ROWS && (h->purge_us == 0 || now_us < h->purge_us))
+    if (h->is_damaged ||
+        (h->settled < PURGE_ROWS && (h->purge_us == 0 || now_us < h->purge_us)))
         return POSTBAG_OK;
     err = purge_some(h);
     if (err != POSTBAG_OK) {
@@ -418,7 +424,7 @@ int64_t postbag__housekeeper_deadline(const struct housekeeper *h)
         return h->look_us;
     if (h->checkpoint_us != 0)
         at = h->checkpoint_us;
-    if (h->purge_us != 0 && h->purge_us < at)
+    if (h->purge_us != 0 && h->purge_us < at && !h->is_damaged)
         at = h->purge_us;
     if (h->room_us != 0 && h->room_us < at)
         at = h->room_us;

@@ -39,6 +39,7 @@ struct housekeeper {
     int64_t frames;     /* in the WAL when last looked at */
     int64_t shm_frames; /* that the -shm file has room for */
     int64_t page_size;
+    int is_damaged;  /* nothing is deleted: it might free what others use */
     int is_tight;    /* the disk was full, and no checkpoint has run since */
     int64_t look_us; /* contend for the lock, or look at the WAL again */
     int64_t checkpoint_us; /* not before, after a failure */
@@ -61,6 +62,8 @@ POSTBAG_CHECK int postbag__housekeeper_open(struct housekeeper *h,
 POSTBAG_CHECK int postbag__housekeeper_shut(struct housekeeper *h);
 void postbag__housekeeper_close(struct housekeeper *h);
 
+/* Is the database damaged?  Then it is left as it is, but for checkpoints. */
+void postbag__housekeeper_note_damage(struct housekeeper *h, int is_damaged);
 /* A write of the relay's found no room for the WAL. */
 void postbag__housekeeper_note_full(struct housekeeper *h);
 /* Do what is due.  did_change: the database was written since the last step.

@@ -136,6 +136,11 @@ static void count_replaced(struct lane *l, const struct entry *e)
     count_lost(range, e);
 }
 
+static int is_dropped(const struct entry *e)
+{
+    return e->outcome == OUTCOME_EXPIRED || e->outcome == OUTCOME_DAMAGED;
+}
+
 static void count_gain(struct lane *l, const struct entry *e)
 {
     if (e->outcome == OUTCOME_GONE)
@@ -144,10 +149,11 @@ static void count_gain(struct lane *l, const struct entry *e)
     l->gain.bytes += e->bytes;
     l->gain.delivered += e->outcome == OUTCOME_DELIVERED;
     l->gain.passed += e->outcome == OUTCOME_PASSED;
-    l->gain.dropped +=
-        e->outcome == OUTCOME_EXPIRED || e->outcome == OUTCOME_REPLACED;
-    if (e->outcome == OUTCOME_EXPIRED)
+    l->gain.dropped += is_dropped(e) || e->outcome == OUTCOME_REPLACED;
+    if (is_dropped(e)) {
+        l->gain.is_damage = e->outcome == OUTCOME_DAMAGED;
         count_lost(&l->gain.expired, e);
+    }
     if (e->outcome == OUTCOME_REPLACED)
         count_replaced(l, e);
 }
@@ -176,11 +182,15 @@ void postbag__lane_settle(struct lane *l, struct entry *e, enum outcome outcome)
     advance(l);
 }
 
-int postbag__lane_can_drop(struct lane *l, const struct entry *e)
+int postbag__lane_can_drop(struct lane *l, const struct entry *e, int is_damage)
 {
+    const struct lost *last = &l->gain.expired;
+
     if (e != postbag__lane_at(l, 0))
         return 0;
-    return l->gain.expired.n == 0 || l->gain.expired.hi + 1 == e->seq ? 1 : -1;
+    if (last->n == 0)
+        return 1;
+    return last->hi + 1 == e->seq && l->gain.is_damage == is_damage ? 1 : -1;
 }
 
 void postbag__lane_release(struct lane *l)

@@ -28,6 +28,7 @@ enum outcome {
     OUTCOME_PASSED,
     OUTCOME_HELD,
     OUTCOME_EXPIRED,
+    OUTCOME_DAMAGED,  /* it cannot be sent, and not be kept either */
     OUTCOME_REPLACED, /* by a newer one of its coalesce */
     OUTCOME_GONE      /* from the log: whoever deleted it has counted it */
 };
@@ -52,7 +53,8 @@ struct lost {
 /* What passed the cursor since the last save. */
 struct lane_gain {
     int64_t rows, bytes, delivered, passed, dropped;
-    struct lost expired;
+    struct lost expired; /* or damaged: one of both between two saves */
+    int is_damage;
     /* in the last all that come after, with others between them */
     struct lost replaced[POSTBAG__LANE_RANGES];
 };
@@ -91,8 +93,9 @@ void postbag__lane_settle(
     struct lane *l, struct entry *e, enum outcome outcome);
 /* May this row be dropped now, by what can be recorded?  It is the oldest that
  * is not settled, and the last dropped one since the save stands right before
- * it.  0: later.  -1: after a save. */
-int postbag__lane_can_drop(struct lane *l, const struct entry *e);
+ * it, for the same reason.  0: later.  -1: after a save. */
+int postbag__lane_can_drop(
+    struct lane *l, const struct entry *e, int is_damage);
 /* Nothing is in flight any more: FLYING becomes READY. */
 void postbag__lane_release(struct lane *l);
 /* All rows up to seq were looked at; an empty lane's cursor moves there. */

@@ -14,7 +14,8 @@ enum { POSTBAG__LOST_MOST = 1000 };
 
 /* All there are, as a list in SQL (FORMAT.md says what they mean). */
 #define POSTBAG__LOST_REASONS \
-    "'ttl', 'limit', 'coalesced', 'detached', 'discarded', 'dead_overflow'"
+    "'ttl', 'limit', 'coalesced', 'detached', 'discarded', 'dead_overflow'," \
+    " 'damaged'"
 
 struct lost_store {
     struct db *db;

@@ -125,6 +125,7 @@ int postbag__outbox_fetch(
 {
     int err;
 
+    out->is_damaged = 0;
     postbag__bind_i64(&o->fetch, 1, seq);
     err = postbag__row(&o->fetch);
     if (err == POSTBAG_OK)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "error.h"
+
 static ptrdiff_t add_column(
     struct stmt *s, int col, struct arena *arena, size_t *len_out)
 {
@@ -17,6 +19,27 @@ static ptrdiff_t add_column(
     return postbag__arena_add(arena, bytes, len);
 }
 
+/*
+ * SQLite does not look: a damaged page, or one of another table, has cells that
+ * it reads as rows of this one.  What STRICT and the triggers would have
+ * refused was never put.
+ */
+static const char *find_damage(struct stmt *s, int first)
+{
+    static const struct {
+        const char *name, *types;
+    } columns[ROW_COLUMN_COUNT] = {{"id", "b"}, {"topic", "t"},
+        {"payload", "tb"}, {"key", "tn"}, {"key_version", "in"}, {"type", "tn"},
+        {"content_type", "tn"}, {"headers", "tn"}, {"priority", "i"},
+        {"retain", "i"}, {"ttl_ms", "in"}, {"created_ms", "i"}, {"boot", "bn"},
+        {"mono_ms", "in"}, {"coalesce", "tn"}};
+
+    for (int i = 0; i < ROW_COLUMN_COUNT; i++)
+        if (!postbag__col_is(s, first + i, columns[i].types))
+            return columns[i].name;
+    return NULL;
+}
+
 static int read_id(struct stmt *s, int col, struct postbag_id *out)
 {
     size_t len;
@@ -26,6 +49,27 @@ static int read_id(struct stmt *s, int col, struct postbag_id *out)
         return POSTBAG_ECORRUPT;
     memcpy(out->b, bytes, len);
     return POSTBAG_OK;
+}
+
+static int is_priority(int64_t n)
+{
+    return n >= 0 && n <= 3;
+}
+
+/* Before anything of it is believed. */
+static int check(struct stmt *s, int first, struct row *out)
+{
+    const char *wrong = find_damage(s, first);
+
+    if (wrong == NULL && read_id(s, first, &out->id) != POSTBAG_OK)
+        wrong = "id";
+    if (wrong == NULL && !is_priority(postbag__col_i64(s, first + 8)))
+        wrong = "priority";
+    if (wrong == NULL)
+        return POSTBAG_OK;
+    out->is_damaged = 1;
+    return postbag__fail(&s->db->fault, POSTBAG_ECORRUPT,
+        "a row is damaged: its %s cannot be", wrong);
 }
 
 static void read_boot(struct stmt *s, int col, uint8_t out[16])
@@ -57,7 +101,7 @@ int postbag__row_read(
 
     memset(out, 0, sizeof(*out));
     postbag__arena_reset(arena);
-    if (read_id(s, first, &out->id) != POSTBAG_OK)
+    if (check(s, first, out) != POSTBAG_OK)
         return POSTBAG_ECORRUPT;
     out->is_text = postbag__col_is_text(s, first + 2);
     topic = add_column(s, first + 1, arena, &out->topic_len);

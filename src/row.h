@@ -23,12 +23,14 @@ struct row {
     int64_t key_version, ttl_ms, created_ms, mono_ms;
     uint8_t boot[16]; /* zeros: not written by the C writer */
     int priority, retain, is_text;
-    int coalesces; /* it asks for it */
-    int is_replay; /* sent before; an operator sends it again */
+    int coalesces;  /* it asks for it */
+    int is_replay;  /* sent before; an operator sends it again */
+    int is_damaged; /* it was read, and is no row that anybody put */
 };
 
 /* Copy the current row of s into *out and the arena (reset before).  seq and
- * is_replay are not set.  ENOMEM, ECORRUPT (an id that is not one). */
+ * is_replay are not set.  ENOMEM; ECORRUPT, with is_damaged: a column has what
+ * a STRICT table never has, or an id that is not one; the fault names it. */
 POSTBAG_CHECK int postbag__row_read(
     struct stmt *s, int first, struct arena *arena, struct row *out);
 

@@ -222,7 +222,8 @@ static int note_lost(struct sender *s, const struct lane_gain *gain)
     int err = POSTBAG_OK;
 
     if (gain->expired.n != 0)
-        err = postbag__lost_note(s->lost, &gain->expired, "ttl", wall_ms);
+        err = postbag__lost_note(s->lost, &gain->expired,
+            gain->is_damage ? "damaged" : "ttl", wall_ms);
     for (int k = 0; k < POSTBAG__LANE_RANGES && err == POSTBAG_OK; k++)
         if (gain->replaced[k].n != 0)
             err = postbag__lost_note(
@@ -372,20 +373,36 @@ int postbag__sender_save(struct sender *s, int64_t now_us, int force)
     return err == POSTBAG_OK ? postbag__sender_trim_dead(s) : err;
 }
 
-/* One range a lane is kept in RAM, so another is begun by a save. */
-int postbag__sender_expire(struct sender *s, int lane, struct entry *e)
+/* One range a lane is kept in RAM, so another is begun by a save.  1: it is
+ * dropped; 0: not yet. */
+static int drop(struct sender *s, int lane, struct entry *e, enum outcome why)
 {
     struct lane *l = &s->lanes[lane];
-    int can = postbag__lane_can_drop(l, e);
+    int can = postbag__lane_can_drop(l, e, why == OUTCOME_DAMAGED);
     int err = can < 0 ? save_all(s, -1, 0) : POSTBAG_OK;
 
     if (can == 0 || err != POSTBAG_OK)
         return err;
-    postbag__lane_settle(l, e, OUTCOME_EXPIRED);
-    s->newly_over++;
+    postbag__lane_settle(l, e, why);
     postbag__sender_note_gain(s);
     s->again = 1;
-    return POSTBAG_OK;
+    return 1;
+}
+
+int postbag__sender_expire(struct sender *s, int lane, struct entry *e)
+{
+    int err = drop(s, lane, e, OUTCOME_EXPIRED);
+
+    s->newly_over += err == 1;
+    return err < 0 ? err : POSTBAG_OK;
+}
+
+int postbag__sender_drop_damaged(struct sender *s, int lane, struct entry *e)
+{
+    int err = drop(s, lane, e, OUTCOME_DAMAGED);
+
+    s->newly_damaged += err == 1;
+    return err < 0 ? err : POSTBAG_OK;
 }
 
 /* ---- questions ---- */

@@ -92,6 +92,7 @@ struct sender {
     uint32_t overflowed; /* dead ones dropped for room, not told yet */
     int may_trim; /* since they were trimmed the cursor passed dead ones */
     uint32_t newly_over;    /* dropped, their ttl_ms being over; not told yet */
+    uint32_t newly_damaged; /* dropped, being damaged; not told yet */
     uint32_t delivered;     /* since start, for the live state */
     int64_t last_puback_ms; /* wall */
 
@@ -220,6 +221,9 @@ int64_t postbag__sender_over_in_ms(
 /* A row of the log whose time is over: settle it, unless older ones are not
  * yet settled; then it waits for them, unsent. */
 POSTBAG_CHECK int postbag__sender_expire(
+    struct sender *s, int lane, struct entry *e);
+/* The same of one that was read and is damaged: no table would take it. */
+POSTBAG_CHECK int postbag__sender_drop_damaged(
     struct sender *s, int lane, struct entry *e);
 /* Look ahead in a lane as far as its ring has room. */
 POSTBAG_CHECK int postbag__sender_scan(struct sender *s, int lane);

@@ -84,6 +84,8 @@ static int drop_entry(struct sender *s, int i, struct entry *e)
 
     if (err == POSTBAG_OK)
         return postbag__sender_expire(s, i, e);
+    if (row.is_damaged)
+        return postbag__sender_drop_damaged(s, i, e);
     if (err != POSTBAG_ENOTFOUND)
         return err;
     /* dropped before it was reserved, and counted then */

@@ -80,6 +80,12 @@ int postbag__sender_scan(struct sender *s, int i)
     postbag__outbox_scan(s->outbox, i, l->scanned, limit);
     while ((err = postbag__outbox_scan_next(s->outbox, i, &row)) == 1) {
         rows++;
+        /* a damaged key: whoever went on would skip rows, or send them twice */
+        if (row.seq <= l->scanned) {
+            err = postbag__fail(&s->db->fault, POSTBAG_ECORRUPT,
+                "the log is not in order at row %lld", (long long)row.seq);
+            break;
+        }
         if (!row.is_ours && row.seq > l->sent_hi) {
             unreserved = row.seq;
             break;
@@ -177,6 +183,14 @@ static int ends(int fate)
     return fate == FATE_ENDED || fate < 0;
 }
 
+static int drop_held_damaged(struct sender *s, const struct row *row)
+{
+    int err = postbag__sender_drop_held(s, row, "damaged");
+
+    s->newly_damaged += err == POSTBAG_OK;
+    return err == POSTBAG_OK ? FATE_GONE : err;
+}
+
 static int try_held(struct sender *s, const struct turn *t, struct pass *p)
 {
     const struct due now = {.boot = s->boot, .ms = t->now_us / 1000};
@@ -190,6 +204,8 @@ static int try_held(struct sender *s, const struct turn *t, struct pass *p)
     }
     if (fate == 1)
         fate = postbag__sender_send_held(s, t, &row);
+    else if (row.is_damaged)
+        fate = drop_held_damaged(s, &row);
     p->held_skip += fate != FATE_GONE;
     p->is_over = ends(fate);
     return fate;

@@ -249,6 +249,12 @@ static int send_entry(struct sender *s, const struct turn *t, struct entry *e)
         postbag__lane_settle(&s->lanes[t->lane], e, OUTCOME_GONE);
         return FATE_GONE;
     }
+    if (row.is_damaged) {
+        err = postbag__sender_drop_damaged(s, t->lane, e);
+        if (err != POSTBAG_OK)
+            return err;
+        return e->state == ENTRY_SETTLED ? FATE_ENDED : FATE_GO_ON;
+    }
     return err == POSTBAG_OK ? send_fetched(s, t, e, &row) : err;
 }
 

@@ -136,6 +136,10 @@ static int keep_place(struct sender *s, int lane, struct entry *e)
         postbag__lane_settle(&s->lanes[lane], e, OUTCOME_GONE);
         return 1;
     }
+    if (row.is_damaged) {
+        err = postbag__sender_drop_damaged(s, lane, e);
+        return err == POSTBAG_OK ? 1 : err;
+    }
     if (err != POSTBAG_OK || !postbag__sender_may_hold(s, lane))
         return err;
     before = postbag__held_before(s->held, e->seq, most);

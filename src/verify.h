@@ -48,4 +48,9 @@ POSTBAG_CHECK int postbag__verify_schema(
 POSTBAG_CHECK int postbag__verify_values(
     struct db *db, const struct postbag_verify *v);
 
+/* A condition in SQL: this row of the log, or held one, is no message, though
+ * its headers are JSON. */
+enum { VERIFY_NO_MESSAGE = 3000 };
+void postbag__verify_no_message(char sql[VERIFY_NO_MESSAGE]);
+
 #endif

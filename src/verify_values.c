@@ -223,6 +223,16 @@ static void write_query(char sql[SQL_SIZE], const struct table *t)
     append(sql, ") WHERE why NOT NULL");
 }
 
+void postbag__verify_no_message(char sql[VERIFY_NO_MESSAGE])
+{
+    size_t used =
+        (size_t)snprintf(sql, VERIFY_NO_MESSAGE, "(%s)", headers[0].when);
+
+    for (size_t i = 0; i < sizeof(message) / sizeof(message[0]); i++)
+        used += (size_t)snprintf(
+            sql + used, VERIFY_NO_MESSAGE - used, " OR (%s)", message[i].when);
+}
+
 int postbag__verify_values(struct db *db, const struct postbag_verify *v)
 {
     char sql[SQL_SIZE];

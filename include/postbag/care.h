@@ -131,6 +131,78 @@ POSTBAG_API POSTBAG_CHECK int postbag_admin_vacuum(
     const struct postbag_admin_config *config, int64_t *before_out,
     int64_t *after_out, struct postbag_fault *why);
 
+/**
+ * The SQLite library that this process runs on, as "3.40.1".
+ * @param wal_reset_bug  may be NULL; 1: it can damage a database when two
+ *                       connections write and checkpoint at the same moment
+ *                       (fixed in 3.51.3, 3.50.7 and 3.44.6).  The relay keeps
+ *                       clear of it; do not checkpoint beside it.
+ * Thread: any.  Blocks: no.
+ */
+POSTBAG_API const char *postbag_sqlite_version(unsigned *wal_reset_bug);
+
+/* What a salvage found and made.  struct_size is yours to set. */
+struct postbag_salvaged {
+    size_t struct_size;
+    int64_t messages;     /* in the new database, to be sent */
+    int64_t held;         /* and held or dead, summed over destinations */
+    int64_t commands;     /* of the inbox, in any state */
+    int64_t rows;         /* of all tables, the application's too */
+    int64_t damaged;      /* rows that were read and cannot be: left out */
+    int64_t holes;        /* ranges of which nothing could be read */
+    int64_t left_out;     /* tables, indexes, triggers, views not made anew */
+    unsigned without_wal; /* 1: the WAL could not be read, or its index */
+};
+
+/* What postbag_admin_salvage tells.  Each may be NULL; texts are borrowed for
+ * the call; not 0 ends the walk. */
+struct postbag_salvage {
+    size_t struct_size;
+    const char *to; /* path of the new database, never a URI */
+    void *ctx;
+    /* A table is done.  why: the first thing that could not be read; NULL:
+       there was none. */
+    int (*table)(void *ctx, const char *name, int64_t rows, int64_t damaged,
+        int64_t holes, const char *why);
+    /* Of these keys (of the log: seqs) of a table nothing can be read.  Both
+       ends are included, and there may have been fewer rows, or none.  0, 0:
+       of a table without rowids. */
+    int (*lost)(void *ctx, const char *table, int64_t lo, int64_t hi);
+    /* kind: table, index, trigger, view; or schema: what else there was. */
+    int (*left_out)(
+        void *ctx, const char *kind, const char *name, const char *why);
+};
+
+/**
+ * Make a new database of what can be read of a damaged one: of the outbox what
+ * is not settled, what is held and what is dead, with their ids, seqs and the
+ * order of their keys; destinations with their cursors; the inbox, so that a
+ * command that comes again has no second effect; the tables of the
+ * application, with their indexes, triggers and views.  Row by row: a page
+ * that cannot be read hides its own rows only.  What of the log is lost is
+ * named in outbox_lost, reason damaged.  Counters begin anew; what a cursor
+ * that is lost had passed is sent once more.
+ *
+ * Not seen is what SQLite does not see: it has no checksums of its pages, so a
+ * text or blob may have been changed in place.  Virtual tables are left out.
+ *
+ * The damaged one is not written; nobody else should have it open.  Where its
+ * WAL or the index of it keeps it from being read, it is read without.
+ *
+ * @param config  db_path is the damaged one; writable is not looked at
+ * @param out     may be NULL
+ * @param why     may be NULL; filled on failure
+ * @return POSTBAG_OK, EINVAL (`to` is there already), EVERSION, ECORRUPT (not
+ *         even its schema can be read), ESTORAGE, ENOSPC, EIO, ENOMEM, or what
+ *         a callback returned; then what there is at `to` is of no use: delete
+ *         it
+ * Thread: any.  Blocks: on SQLite, for as long as all is read and written.
+ */
+POSTBAG_API POSTBAG_CHECK int postbag_admin_salvage(
+    const struct postbag_admin_config *config,
+    const struct postbag_salvage *how, struct postbag_salvaged *out,
+    struct postbag_fault *why);
+
 #ifdef __cplusplus
 }
 #endif

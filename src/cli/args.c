@@ -72,6 +72,8 @@ static const struct flag {
         "up to this row, or what was put until then"},
     {"payload", 0, TEXT, FIELD(payload), 0, 0, "FORM",
         "show the payload, too: text, hex or base64"},
+    {"salvage", 0, TEXT, FIELD(salvage), 0, 0, "OUT",
+        "make this new database of all that can be read"},
     {"id", 0, TEXT, FIELD(id), 0, 0, "ID", "the message of this id"},
     {"seq", 0, NUMBER, FIELD(seq), 1, INT64_MAX, "N",
         "the message of this number"},

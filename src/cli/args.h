@@ -22,7 +22,7 @@ struct args {
     const char *message, *file, *profile;
     const char *key, *type, *content_type, *headers, *coalesce;
     const char *state, *topic, *consumer, *payload;
-    const char *id, *from, *to;
+    const char *id, *from, *to, *salvage;
     int64_t max_payload, wait_ms, prepare;
     int64_t priority, ttl_ms, key_version;
     int64_t limit, after, seq, arrival;

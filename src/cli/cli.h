@@ -14,7 +14,7 @@ enum exit_code {
     CLI_NOT_FOUND = 3,
     CLI_LOCKED = 4,
     CLI_REFUSED = 5, /* by the broker */
-    CLI_UNSOUND = 6  /* verify found something wrong */
+    CLI_UNSOUND = 6  /* verify or doctor found something wrong */
 };
 
 /* One line to stderr that says what is wrong, and the exit code. */
@@ -43,6 +43,10 @@ struct json;
  * that is open. */
 void cli_json_message(struct json *j, const struct postbag_row *row);
 
+/* What verify finds, in the form that args ask for; as JSON it is a member of
+ * the object that is open, or without a name the whole. */
+int cli_check(const struct args *args, struct json *j, const char *name);
+
 /* The commands; each returns an exit code. */
 int cli_init(const struct args *args);
 int cli_put(const struct args *args);
@@ -63,6 +67,7 @@ int cli_archive(const struct args *args);
 int cli_replay(const struct args *args);
 int cli_vacuum(const struct args *args);
 int cli_verify(const struct args *args);
+int cli_doctor(const struct args *args);
 int cli_relay(const struct args *args);
 int cli_version(const struct args *args);
 

@@ -150,7 +150,7 @@ static int verify_plain(struct subject *u, struct check *c)
     return err;
 }
 
-static int verify_json(struct subject *u, struct check *c)
+static int verify_json(struct subject *u, struct check *c, const char *name)
 {
     const struct postbag_verify v = {
         .struct_size = sizeof(v),
@@ -161,7 +161,7 @@ static int verify_json(struct subject *u, struct check *c)
     };
     int err;
 
-    json_open(&c->json, NULL, '{');
+    json_open(&c->json, name, '{');
     json_open(&c->json, "findings", '[');
     err = find_all(u, &v);
     if (err != POSTBAG_OK)
@@ -170,14 +170,13 @@ static int verify_json(struct subject *u, struct check *c)
     json_close(&c->json, ']');
     json_bool(&c->json, "sound", c->findings == 0);
     json_close(&c->json, '}');
-    (void)fputc('\n', stdout);
     return POSTBAG_OK;
 }
 
-int cli_verify(const struct args *args)
+int cli_check(const struct args *args, struct json *j, const char *name)
 {
     const struct postbag_admin_config config = cli_config(args, 0);
-    struct check c = {.json = {.to = stdout, .is_first = 1}};
+    struct check c = {.json = *j};
     struct subject u = {0};
     int code = cli_find(args);
     int err;
@@ -188,11 +187,22 @@ int cli_verify(const struct args *args)
     if (err != POSTBAG_OK && err != POSTBAG_ECORRUPT)
         return cli_fail(config.db_path, &u.why);
     err = args->format == FORMAT_TABLE ? verify_plain(&u, &c)
-                                       : verify_json(&u, &c);
+                                       : verify_json(&u, &c, name);
+    *j = c.json;
     if (err != POSTBAG_OK)
         code = cli_fail(config.db_path, postbag_admin_fault(u.admin));
     else if (c.findings != 0)
         code = CLI_UNSOUND;
     postbag_admin_close(u.admin);
+    return code;
+}
+
+int cli_verify(const struct args *args)
+{
+    struct json j = {.to = stdout, .is_first = 1};
+    int code = cli_check(args, &j, NULL);
+
+    if (args->format != FORMAT_TABLE && (code == CLI_OK || code == CLI_UNSOUND))
+        (void)fputc('\n', stdout);
     return code;
 }

@@ -110,6 +110,14 @@ static const struct command commands[] = {
         "Changes nothing; beside a running relay and on a copy, too.\n"
         "One line for each thing that is wrong; ends with 6 if there is one.",
         cli_verify},
+    {"doctor", "DB", 1, 1, PRINT "salvage wait ",
+        "What verify checks, and more; salvage.\n"
+        "It tells of the SQLite library and the files, too.\n"
+        "With --salvage OUT: make a new database of what can be read of a\n"
+        "damaged one, row by row, the application's tables, too.  DB is not\n"
+        "written; nothing should have it open.  OUT must not exist.\n"
+        "Ends with 6 if something is wrong, or was lost.",
+        cli_doctor},
     {"version", "", 0, 0, " ", "Print the version.", cli_version},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -230,7 +238,9 @@ static int is_group(const char *word)
 /* group NULL: all commands. */
 static int usage(FILE *to, const char *group, int code)
 {
-    (void)fprintf(to, "Usage: postbag %s%sCOMMAND ...\n",
+    (void)fprintf(to,
+        "Usage: postbag %s%sCOMMAND ...   COMMAND --help tells more.  DB: the"
+        " database\n",
         group == NULL ? "" : group, group == NULL ? "" : " ");
     for (int i = 0; i < COMMANDS; i++) {
         char left[48];
@@ -242,12 +252,9 @@ static int usage(FILE *to, const char *group, int code)
         (void)fprintf(to, "  %-22s %.*s\n", left,
             (int)strcspn(commands[i].help, "\n"), commands[i].help);
     }
-    (void)fprintf(to,
-        "postbag %s%sCOMMAND --help tells more.  DB is the application's"
-        " database.\n"
-        "Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
-        " 5 refused, 6 unsound\n",
-        group == NULL ? "" : group, group == NULL ? "" : " ");
+    (void)fputs("Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 locked,"
+                " 5 refused, 6 unsound\n",
+        to);
     return code;
 }
 

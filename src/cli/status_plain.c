@@ -269,18 +269,22 @@ static void stalled_plain(const struct report *r)
     static const struct {
         const char *name, *text;
     } all[] = {
-        {"locked", "another process keeps the database locked"},
-        {"full", "there is no room to save the cursor"},
-        {"failing", "the database cannot be written: see the relay's log"},
-        {"replaced", "its database file was moved, deleted or replaced:"
-                     " restart the relay"},
+        {"locked",
+            "nothing is sent: another process keeps the database locked"},
+        {"full", "nothing is sent: there is no room to save the cursor"},
+        {"failing", "nothing is sent: the database cannot be written: see the"
+                    " relay's log"},
+        {"replaced", "nothing is sent: its database file was moved, deleted or"
+                     " replaced: restart the relay"},
+        {"corrupt", "the database is damaged, only what can be read is sent:"
+                    " run postbag doctor"},
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (report_link_is_known(r) &&
             strcmp(r->live.stalled, all[i].name) == 0) {
             name("STALLED");
-            (void)printf("nothing is sent: %s\n", all[i].text);
+            (void)printf("%s\n", all[i].text);
         }
 }
 

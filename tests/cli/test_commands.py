@@ -19,7 +19,7 @@ COMMANDS = ["init", "put", "status", "relay", "ls", "show", "dead ls",
             "dead requeue", "dead discard", "dest ls", "dest add",
             "dest remove", "inbox ls", "inbox requeue",
             "inbox discard", "purge", "archive", "replay", "vacuum",
-            "verify", "version"]
+            "verify", "doctor", "version"]
 
 KILL = """INSERT INTO outbox_held(dest, seq, state, attempts, error, dead_ms,
     id, topic, payload, key, priority, retain, created_ms)

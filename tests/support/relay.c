@@ -87,6 +87,21 @@ int relay_cannot_open(struct relay *r, struct postbag_fault *why)
     return err;
 }
 
+int relay_may_open(struct relay *r)
+{
+    int err;
+
+    assert_int_equal(
+        postbag__config_copy(&r->config, &r->options, NULL), POSTBAG_OK);
+    err = postbag__engine_open(&r->e, &r->config, &r->consumers, NULL);
+    r->is_open = err == POSTBAG_OK;
+    if (r->is_open)
+        return err;
+    postbag__config_free(&r->config);
+    r->out = NULL;
+    return err;
+}
+
 void relay_close(struct relay *r)
 {
     postbag__engine_shut(&r->e);

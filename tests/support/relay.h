@@ -44,6 +44,8 @@ void relay_open(struct relay *r);
 /* Must fail: the error, and *why.  The transport is destroyed with it; r->out
  * is a new one, for another try. */
 int relay_cannot_open(struct relay *r, struct postbag_fault *why);
+/* May fail: the error; then nothing is left to close. */
+int relay_may_open(struct relay *r);
 /* As at the end of the process: stops, closes. */
 void relay_close(struct relay *r);
 /* As kill -9: what the engine would still save is not saved.  The lock files

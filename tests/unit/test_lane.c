@@ -377,10 +377,29 @@ static void test_lane_has_older_asks_for_the_same_key_unsettled(void **state)
     assert_int_equal(postbag__lane_has_older(l, 2), 0);
 }
 
+/* outbox_lost has one reason for a range. */
+static void test_lane_damage_and_age_are_two_ranges(void **state)
+{
+    struct lane *l = *state;
+
+    for (int64_t seq = 101; seq <= 103; seq++)
+        (void)postbag__lane_push(l, seq, 10, 0);
+    assert_int_equal(postbag__lane_can_drop(l, postbag__lane_at(l, 1), 1), 0);
+    assert_int_equal(postbag__lane_can_drop(l, postbag__lane_at(l, 0), 1), 1);
+    postbag__lane_settle(l, postbag__lane_at(l, 0), OUTCOME_DAMAGED);
+    assert_int_equal(postbag__lane_can_drop(l, postbag__lane_at(l, 0), 0), -1);
+    assert_int_equal(postbag__lane_can_drop(l, postbag__lane_at(l, 0), 1), 1);
+    postbag__lane_settle(l, postbag__lane_at(l, 0), OUTCOME_DAMAGED);
+    assert_int_equal(l->gain.expired.n, 2);
+    assert_int_equal(l->gain.dropped, 2);
+    assert_true(l->gain.is_damage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_IN(test_lane_begins_behind_the_saved_cursor),
+        TEST_IN(test_lane_damage_and_age_are_two_ranges),
         TEST_IN(test_lane_settled_out_of_order_waits_for_its_head),
         TEST_IN(test_lane_empty_moves_over_rows_that_are_not_its_own),
         TEST_IN(test_lane_overtaken_is_the_head_if_a_later_one_arrived),

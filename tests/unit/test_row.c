@@ -144,6 +144,47 @@ static void test_row_id_that_is_none_is_corrupt(void **state)
         assert_int_equal(read(w, values[i]), POSTBAG_ECORRUPT);
 }
 
+/* Cells of another table, read as a row of this one. */
+static void test_row_with_types_that_cannot_be_is_damaged(void **state)
+{
+    static const struct {
+        const char *values, *column;
+    } all[] = {
+        {"'0123456789abcdef', 't', 'p', " NOTHING, "its id "},
+        {ID ", x'74', 'p', " NOTHING, "its topic "},
+        {ID ", NULL, 'p', " NOTHING, "its topic "},
+        {ID ", 't', NULL, " NOTHING, "its payload "},
+        {ID ", 't', 7, " NOTHING, "its payload "},
+        {ID ", 't', 'p', 1, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, NULL, NULL,"
+            " NULL",
+            "its key "},
+        {ID ", 't', 'p', NULL, 'x', NULL, NULL, NULL, 0, 0, NULL, 0, NULL,"
+            " NULL, NULL",
+            "its key_version "},
+        {ID ", 't', 'p', NULL, NULL, NULL, NULL, x'7b7d', 0, 0, NULL, 0, NULL,"
+            " NULL, NULL",
+            "its headers "},
+        {ID ", 't', 'p', NULL, NULL, NULL, NULL, NULL, 4, 0, NULL, 0, NULL,"
+            " NULL, NULL",
+            "its priority "},
+        {ID ", 't', 'p', NULL, NULL, NULL, NULL, NULL, 0, 'no', NULL, 0, NULL,"
+            " NULL, NULL",
+            "its retain "},
+        {ID ", 't', 'p', NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, 1.5, NULL,"
+            " NULL, NULL",
+            "its created_ms "},
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < COUNT(all); i++) {
+        assert_int_equal(read(w, all[i].values), POSTBAG_ECORRUPT);
+        assert_true(w->row.is_damaged);
+        assert_has(w->db.fault.text, all[i].column);
+    }
+    assert_ok(read(w, ID ", 't', 'p', " NOTHING));
+    assert_false(w->row.is_damaged);
+}
+
 static void test_row_boot_of_a_wrong_size_is_unknown(void **state)
 {
     static const uint8_t zeros[16];
@@ -286,6 +327,7 @@ int main(void)
         TEST_IN(test_row_text_is_told_from_blob),
         TEST_IN(test_row_outlives_its_statement),
         TEST_IN(test_row_id_that_is_none_is_corrupt),
+        TEST_IN(test_row_with_types_that_cannot_be_is_damaged),
         TEST_IN(test_row_boot_of_a_wrong_size_is_unknown),
         TEST_IN(test_row_without_memory_is_no_memory),
         cmocka_unit_test(test_row_ttl_counts_by_the_boots_clock),

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""postbag doctor: what it says, what it makes, how it ends."""
+import os
+import sqlite3
+import unittest
+
+from harness import ERROR, NOT_FOUND, OK, UNSOUND, CliTest
+
+
+class Doctor(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.new = self.path("new.db")
+        self.ok("init", self.db)
+        own = sqlite3.connect(self.db)
+        own.executemany(
+            "INSERT INTO outbox(topic, payload) VALUES (?, ?)",
+            [(f"t/{n}", "x" * 100) for n in range(300)])
+        own.commit()
+        own.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.page = own.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'outbox'"
+            " AND pagetype = 'leaf' ORDER BY path LIMIT 1 OFFSET 2"
+        ).fetchone()[0]
+        own.close()
+
+    def spoil(self):
+        with open(self.db, "r+b") as file:
+            file.seek((self.page - 1) * 4096)
+            file.write(bytes(4096))
+
+    def test_doctor_of_a_sound_one_names_the_library(self):
+        text = self.ok("doctor", self.db)
+        self.assertIn("SQLite " + sqlite3.sqlite_version, text)
+        self.assertIn("\nsound\n", text)
+        report = self.json("doctor", self.db)
+        self.assertEqual(report["sqlite"], sqlite3.sqlite_version)
+        self.assertEqual(report["page_bytes"], 4096)
+        self.assertTrue(report["verify"]["sound"])
+
+    def test_doctor_of_a_damaged_one_ends_as_verify(self):
+        self.spoil()
+        result = self.run_cli("doctor", self.db)
+        self.assertEqual(result.returncode, UNSOUND)
+        self.assertIn("file: ", result.out)
+
+    def test_doctor_salvages_all_of_a_sound_one(self):
+        result = self.run_cli("doctor", self.db, "--salvage", self.new)
+        self.assertEqual(result.returncode, OK, result.out)
+        self.assertIn("300 messages to be sent", result.out)
+        self.assertIn("nothing is lost", result.out)
+        self.assertIn("300 pending", self.ok("verify", self.new))
+
+    def test_doctor_says_what_a_salvage_lost(self):
+        self.spoil()
+        result = self.run_cli("doctor", self.db, "--salvage", self.new)
+        self.assertEqual(result.returncode, UNSOUND)
+        self.assertIn("lost of outbox: rows ", result.out)
+        self.assertIn("not all could be read", result.out)
+        self.assertIn("dropped, damaged: ", self.ok("verify", self.new))
+
+    def test_doctor_refuses_a_file_that_is_there(self):
+        self.write("new.db", "mine")
+        result = self.run_cli("doctor", self.db, "--salvage", self.new)
+        self.assertEqual(result.returncode, ERROR)
+        with open(self.new, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "mine")
+
+    def test_doctor_leaves_nothing_of_a_salvage_that_failed(self):
+        with open(self.db, "wb") as file:
+            file.write(b"no database" * 1000)
+        result = self.run_cli("doctor", self.db, "--salvage", self.new)
+        self.assertEqual(result.returncode, ERROR)
+        self.assertFalse(os.path.exists(self.new))
+
+    def test_doctor_without_a_file(self):
+        result = self.run_cli("doctor", self.path("nowhere.db"))
+        self.assertEqual(result.returncode, NOT_FOUND)
+
+
+if __name__ == "__main__":
+    unittest.main()
