@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop of every program: each life, each blow, k = 1, 2 ... until the act
+ * runs without one that fails, once and for good.
+ *
+ *   (default)        each k up to 50, then some
+ *   POSTBAG_FULL=1   more of them
+ *   POSTBAG_PROVE=1  all, and some calls that fail by chance
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "contract.h"
+#include "proof.h"
+#include "torture.h"
+
+enum { ALL_UP_TO = 50, LIVES = 96, MOST_K = 200000 };
+
+static const struct blow *blows;
+static size_t blow_count;
+static uint64_t trials;
+static uint64_t stride;
+static struct torture current;
+
+static void report(const struct life *life, const struct blow *blow,
+    const struct moment_of *when)
+{
+    if (when->nth != 0)
+        fail_msg("life %s, %s, call %llu%s: %s", life->name, blow->name,
+            (unsigned long long)when->nth, when->for_good ? " for good" : "",
+            current.wrong);
+    fail_msg("life %s, %s, POSTBAG_SEED=%llu: %s", life->name, blow->name,
+        (unsigned long long)when->seed, current.wrong);
+}
+
+static uint64_t try_one(const struct life *life, const struct blow *blow,
+    const struct moment_of *when)
+{
+    uint64_t struck = torture_trial(&current, life, blow, when);
+
+    trials += struck > 0;
+    if (current.wrong[0] != '\0')
+        report(life, blow, when);
+    return struck;
+}
+
+static void try_all(
+    const struct life *life, const struct blow *blow, int for_good)
+{
+    struct moment_of when = {.nth = 1, .for_good = for_good};
+
+    while (try_one(life, blow, &when) > 0) {
+        when.nth += when.nth < ALL_UP_TO ? 1 : stride;
+        assert_true(when.nth < MOST_K);
+    }
+}
+
+static void test_life(void **state)
+{
+    const struct life *life = *state;
+
+    for (size_t i = 0; i < blow_count; i++)
+        for (int for_good = 0; for_good < 2; for_good++)
+            try_all(life, &blows[i], for_good);
+}
+
+static void test_every_public_function_is_called(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < contract_count(); i++)
+        if (!torture_was_called(contract_name(i)))
+            fail_msg("no life calls %s", contract_name(i));
+}
+
+static void choose_size(void)
+{
+    stride = 29;
+    if (getenv("POSTBAG_FULL") != NULL)
+        stride = 7;
+    if (getenv("POSTBAG_PROVE") != NULL)
+        stride = 1;
+}
+
+int torture_main(const char *row, const struct blow *all, size_t count)
+{
+    static struct CMUnitTest tests[LIVES];
+    static char names[LIVES][64];
+    size_t n = 0;
+    int failed;
+
+    blows = all;
+    blow_count = count;
+    choose_size();
+    stage_build();
+    for (; torture_lives[n] != NULL && n < LIVES - 1; n++) {
+        (void)snprintf(names[n], sizeof(names[n]), "test_life_%s",
+            torture_lives[n]->name);
+        tests[n] = (struct CMUnitTest){.name = names[n],
+            .test_func = test_life,
+            .initial_state = (void *)(uintptr_t)torture_lives[n]};
+    }
+    tests[n] = (struct CMUnitTest)cmocka_unit_test(
+        test_every_public_function_is_called);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    stage_strike();
+    if (failed == 0)
+        proof_say(row, trials, 0, 0);
+    return failed;
+}
