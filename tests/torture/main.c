@@ -6,6 +6,8 @@
  *   (default)        each k up to 50, then some
  *   POSTBAG_FULL=1   more of them
  *   POSTBAG_PROVE=1  all, and some calls that fail by chance
+ *
+ * Lives named on the command line are the only ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,17 +83,37 @@ static void test_every_public_function_is_called(void **state)
 
 static void choose_size(void)
 {
-    stride = 29;
+    stride = 97;
     if (getenv("POSTBAG_FULL") != NULL)
         stride = 7;
     if (getenv("POSTBAG_PROVE") != NULL)
         stride = 1;
 }
 
-int torture_main(const char *row, const struct blow *all, size_t count)
+static int is_chosen(const char *name, char **names)
+{
+    if (*names == NULL)
+        return 1;
+    for (; *names != NULL; names++)
+        if (strcmp(*names, name) == 0)
+            return 1;
+    return 0;
+}
+
+static struct CMUnitTest test_of(const struct life *life, size_t i)
+{
+    static char names[LIVES][64];
+
+    (void)snprintf(names[i], sizeof(names[i]), "test_life_%s", life->name);
+    return (struct CMUnitTest){.name = names[i],
+        .test_func = test_life,
+        .initial_state = (void *)(uintptr_t)life};
+}
+
+int torture_main(
+    char **names, const char *row, const struct blow *all, size_t count)
 {
     static struct CMUnitTest tests[LIVES];
-    static char names[LIVES][64];
     size_t n = 0;
     int failed;
 
@@ -99,15 +121,14 @@ int torture_main(const char *row, const struct blow *all, size_t count)
     blow_count = count;
     choose_size();
     stage_build();
-    for (; torture_lives[n] != NULL && n < LIVES - 1; n++) {
-        (void)snprintf(names[n], sizeof(names[n]), "test_life_%s",
-            torture_lives[n]->name);
-        tests[n] = (struct CMUnitTest){.name = names[n],
-            .test_func = test_life,
-            .initial_state = (void *)(uintptr_t)torture_lives[n]};
-    }
-    tests[n] = (struct CMUnitTest)cmocka_unit_test(
-        test_every_public_function_is_called);
+    for (size_t i = 0; torture_lives[i] != NULL && n < LIVES - 1; i++)
+        if (is_chosen(torture_lives[i]->name, names)) {
+            tests[n] = test_of(torture_lives[i], n);
+            n++;
+        }
+    if (*names == NULL)
+        tests[n] = (struct CMUnitTest)cmocka_unit_test(
+            test_every_public_function_is_called);
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     stage_strike();
     if (failed == 0)

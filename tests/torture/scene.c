@@ -106,6 +106,8 @@ void scene_begin(struct torture *t, const struct life *life)
 void scene_end(struct torture *t)
 {
     scene_close(t);
+    if (scene_eye(t) != NULL)
+        (void)stage_get(t->eye, "PRAGMA wal_checkpoint(TRUNCATE)");
     scene_shut_eye(t);
 }
 

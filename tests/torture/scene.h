@@ -13,7 +13,8 @@ enum { FUSE_THREAD_START = SIM_CALLS };
 void scene_begin(struct torture *t, const struct life *life);
 void scene_end(struct torture *t);
 
-/* Who looks on; NULL: there is no file.  Shut before the next act. */
+/* Who looks on; NULL: there is no file.  Shut before the next act of a life
+ * that needs the database for itself. */
 struct sqlite3 *scene_eye(struct torture *t);
 void scene_shut_eye(struct torture *t);
 /* A number by that connection; -1 without a row. */

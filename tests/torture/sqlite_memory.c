@@ -31,7 +31,7 @@ static int take_place(void)
            sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0) == SQLITE_OK;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const struct blow blows[] = {{.name = "SQLite's memory",
         .group = FUSE_SQLITE_MEMORY,
@@ -42,5 +42,6 @@ int main(void)
         (void)fprintf(stderr, "SQLite keeps its own memory\n");
         return 1;
     }
-    return torture_main("F17_sqlite_memory", blows, 1);
+    (void)argc;
+    return torture_main(argv + 1, "F17_sqlite_memory", blows, 1);
 }

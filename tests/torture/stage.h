@@ -29,6 +29,8 @@ void stage_set(enum stage_base base);
 const char *stage_path(void);
 /* Is there a file that has something in it? */
 int stage_exists(void);
+/* A number of the file's contents, without what is in its WAL. */
+uint64_t stage_print(void);
 /* A connection as an application makes it. */
 struct sqlite3 *stage_connect(void);
 void stage_close(struct sqlite3 *db);

@@ -11,7 +11,7 @@
 #include "ending.h"
 #include "scene.h"
 
-enum { CALLED = 128 };
+enum { CALLED = 128, PRINTS = 4096 };
 
 void (*torture_before)(struct torture *t);
 void (*torture_after)(struct torture *t);
@@ -163,7 +163,8 @@ static void judge(struct torture *t, int err)
     judge_locks(t);
     if (t->life->check != NULL)
         t->life->check(t, err);
-    scene_shut_eye(t);
+    if ((t->life->flags & LIFE_ALONE) != 0)
+        scene_shut_eye(t);
 }
 
 static void act_again(struct torture *t)
@@ -191,6 +192,26 @@ static int acts(struct torture *t, const struct blow *blow,
     return err;
 }
 
+/* The end of a life follows from what is in the database and what has left:
+ * once for each is enough. */
+static int is_new(const struct torture *t)
+{
+    static const struct life *of;
+    static uint64_t seen[PRINTS];
+    static size_t count;
+    uint64_t print = stage_print() * 31 + t->sent_count;
+
+    if (of != t->life)
+        count = 0;
+    of = t->life;
+    for (size_t i = 0; i < count; i++)
+        if (seen[i] == print)
+            return 0;
+    if (count < PRINTS)
+        seen[count++] = print;
+    return 1;
+}
+
 uint64_t torture_trial(struct torture *t, const struct life *life,
     const struct blow *blow, const struct moment_of *when)
 {
@@ -210,7 +231,7 @@ uint64_t torture_trial(struct torture *t, const struct life *life,
     if (life->tear_down != NULL)
         life->tear_down(t);
     scene_end(t);
-    if (t->wrong[0] == '\0' && (life->flags & LIFE_NO_END) == 0)
+    if (t->wrong[0] == '\0' && (life->flags & LIFE_NO_END) == 0 && is_new(t))
         ending(t);
     EXPECT(t, sqlite3_memory_used() == memory,
         "%lld bytes of SQLite's memory are not given back",

@@ -85,7 +85,7 @@ struct life {
 enum life_flag {
     LIFE_NO_END = 1, /* no outbox that a relay could empty */
     LIFE_LOCKS = 2,  /* what it opened may still hold locks after the act */
-    LIFE_GOES_ON = 4 /* an error of a step does not end the act */
+    LIFE_ALONE = 4   /* it needs the database for itself */
 };
 
 /* All lives, NULL at the end. */
@@ -117,8 +117,10 @@ void torture_wrong(struct torture *t, const char *format, ...) PRINTF_OF(2, 3);
 /* ---- The programs ------------------------------------------------------- */
 
 /* Everything of a program, but what replaces the calls: that stands before.
- * row: of the proof.  Exit code. */
-int torture_main(const char *row, const struct blow *blows, size_t count);
+ * names: of lives, NULL at the end; none: all.  row: of the proof.
+ * Exit code. */
+int torture_main(
+    char **names, const char *row, const struct blow *blows, size_t count);
 
 /* Before the k-th public function is called, and after (program for locks). */
 extern void (*torture_before)(struct torture *t);
