@@ -311,7 +311,8 @@ POSTBAG_API POSTBAG_CHECK int postbag_open(struct postbag **out,
 /**
  * Run the engine on a thread of low priority (option niceness), and workers for
  * command handlers if there are any.
- * @return POSTBAG_OK, ESTATE (started already; the port has no threads), EIO
+ * @return POSTBAG_OK, ESTATE (started already; the port has no threads), EIO,
+ *         ENOSPC, ENOMEM, EBUSY, ECORRUPT; then nothing runs
  * Thread: the one that opened.  Blocks: no.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_start(struct postbag *p);

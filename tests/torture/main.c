@@ -3,7 +3,7 @@
  * The loop of every program: each life, each blow, k = 1, 2 ... until the act
  * runs without one that fails, once and for good.
  *
- *   (default)        each k up to 50, then some
+ *   (default)        the first k, then fewer and fewer
  *   POSTBAG_FULL=1   more of them
  *   POSTBAG_PROVE=1  all, and some calls that fail by chance
  *
@@ -23,12 +23,13 @@
 #include "proof.h"
 #include "torture.h"
 
-enum { ALL_UP_TO = 50, LIVES = 96, MOST_K = 200000 };
+enum { LIVES = 96, MOST_K = 200000 };
 
 static const struct blow *blows;
 static size_t blow_count;
 static uint64_t trials;
-static uint64_t stride;
+/* Each k up to this one, then some between it and its double. */
+static uint64_t all_up_to, steps;
 static struct torture current;
 
 static void report(const struct life *life, const struct blow *blow,
@@ -59,7 +60,7 @@ static void try_all(
     struct moment_of when = {.nth = 1, .for_good = for_good};
 
     while (try_one(life, blow, &when) > 0) {
-        when.nth += when.nth < ALL_UP_TO ? 1 : stride;
+        when.nth += when.nth < all_up_to ? 1 : 1 + when.nth / steps;
         assert_true(when.nth < MOST_K);
     }
 }
@@ -83,11 +84,16 @@ static void test_every_public_function_is_called(void **state)
 
 static void choose_size(void)
 {
-    stride = 97;
-    if (getenv("POSTBAG_FULL") != NULL)
-        stride = 7;
-    if (getenv("POSTBAG_PROVE") != NULL)
-        stride = 1;
+    all_up_to = 5;
+    steps = 2;
+    if (getenv("POSTBAG_FULL") != NULL) {
+        all_up_to = 20;
+        steps = 8;
+    }
+    if (getenv("POSTBAG_PROVE") != NULL) {
+        all_up_to = 2000;
+        steps = 1000;
+    }
 }
 
 static int is_chosen(const char *name, char **names)

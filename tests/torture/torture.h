@@ -85,7 +85,8 @@ struct life {
 enum life_flag {
     LIFE_NO_END = 1, /* no outbox that a relay could empty */
     LIFE_LOCKS = 2,  /* what it opened may still hold locks after the act */
-    LIFE_ALONE = 4   /* it needs the database for itself */
+    LIFE_ALONE = 4,  /* it needs the database for itself */
+    LIFE_NO_IDS = 8  /* what has left does not say which message it was */
 };
 
 /* All lives, NULL at the end. */
