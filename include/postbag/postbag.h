@@ -150,8 +150,8 @@ struct postbag_writer_config {
  * Prepare to put messages through a connection of yours.  Nothing on the
  * connection is changed: no hook, no pragma.
  * @param why  may be NULL; filled on failure
- * @return POSTBAG_OK, EINVAL, EVERSION, ENOMEM, EIO, ESTATE (no busy timeout),
- *         ESCHEMA (no outbox in "main", or another version), ECORRUPT (it has
+ * @return POSTBAG_OK, EINVAL, EVERSION, ENOMEM, EIO, ENOSPC, EBUSY,
+ *         ESTATE (no busy timeout), ESCHEMA (no outbox in "main", or another version), ECORRUPT (it has
  *         lost its version), ESTORAGE (not WAL; UTF-16), ESQLITE (older than
  *         3.37; single-threaded build; not the SQLite library that Postbag
  *         runs on)

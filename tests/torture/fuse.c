@@ -3,6 +3,7 @@
 #include "fuse.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static struct {
     const struct blow *blow; /* NULL: not armed */
@@ -10,28 +11,59 @@ static struct {
     uint64_t asked, struck;
 } fuse;
 
+enum { GROUPS = FUSE_LOCK + 1, CALLS_OF_A_GROUP = 32 };
+
+static unsigned char learnt[GROUPS][CALLS_OF_A_GROUP];
+static int is_learning;
+static const struct fuse_hooks *hooks;
+
+void fuse_hook(const struct fuse_hooks *them)
+{
+    hooks = them;
+}
+
+void fuse_learn(void)
+{
+    memset(learnt, 0, sizeof(learnt));
+    is_learning = 1;
+}
+
+int fuse_has_learnt(const struct blow *blow)
+{
+    return hooks != NULL || learnt[blow->group][blow->call];
+}
+
 void fuse_arm(const struct blow *blow, const struct moment_of *when)
 {
     fuse.blow = blow;
     fuse.when = *when;
     fuse.asked = 0;
     fuse.struck = 0;
+    if (hooks != NULL)
+        hooks->arm(blow, when);
+}
+
+uint64_t fuse_struck(void)
+{
+    if (hooks != NULL && fuse.blow != NULL)
+        fuse.struck = hooks->struck();
+    return fuse.struck;
 }
 
 uint64_t fuse_disarm(void)
 {
+    uint64_t struck = fuse_struck();
+
+    if (hooks != NULL && fuse.blow != NULL)
+        hooks->disarm();
     fuse.blow = NULL;
-    return fuse.struck;
+    is_learning = 0;
+    return struck;
 }
 
 uint64_t fuse_asked(void)
 {
     return fuse.asked;
-}
-
-uint64_t fuse_struck(void)
-{
-    return fuse.struck;
 }
 
 const struct blow *fuse_blow(void)
@@ -58,6 +90,8 @@ static int is_its_turn(void)
 
 int fuse_ask(enum fuse_group group, int call)
 {
+    if (is_learning)
+        learnt[group][call] = 1;
     if (fuse.blow == NULL || fuse.blow->group != group ||
         fuse.blow->call != call)
         return 0;

@@ -36,6 +36,14 @@ struct moment_of {
     unsigned per_mille;
 };
 
+/* Of calls that somebody else counts and fails (the disk in memory). */
+struct fuse_hooks {
+    void (*arm)(const struct blow *blow, const struct moment_of *when);
+    uint64_t (*struck)(void); /* since it was armed */
+    void (*disarm)(void);
+};
+void fuse_hook(const struct fuse_hooks *hooks);
+
 void fuse_arm(const struct blow *blow, const struct moment_of *when);
 /* How many calls failed since it was armed. */
 uint64_t fuse_disarm(void);
@@ -45,6 +53,9 @@ uint64_t fuse_asked(void);
 uint64_t fuse_struck(void);
 /* What this call must answer; 0: do your work. */
 int fuse_ask(enum fuse_group group, int call);
+/* Only note which calls come, until it is disarmed; did this one? */
+void fuse_learn(void);
+int fuse_has_learnt(const struct blow *blow);
 /* What it is armed with; NULL: nothing. */
 const struct blow *fuse_blow(void);
 

@@ -8,7 +8,7 @@
 #include "postbag/versions.h"
 #include "scene.h"
 
-enum { LONG_MS = 8000 };
+enum { LONG_MS = 2500 };
 
 /* ---- open and close ----------------------------------------------------- */
 
@@ -148,11 +148,15 @@ static enum postbag_outcome handle(
 
     t->handled++;
     if (sqlite3_exec(postbag_writer_db(w), "INSERT INTO effect VALUES ('x')",
-            NULL, NULL, NULL) != SQLITE_OK)
+            NULL, NULL, NULL) != SQLITE_OK) {
+        t->numbers[2] = APP_FAILED;
         return POSTBAG_RETRY;
+    }
     t->w = w;
     err = CALL(t, postbag_reply, w, cmd, &m, NULL);
     t->w = before;
+    if (err != POSTBAG_OK)
+        t->numbers[2] = err;
     return err == POSTBAG_OK ? POSTBAG_DONE : POSTBAG_RETRY;
 }
 
@@ -206,9 +210,14 @@ static int arrive(struct torture *t, const char *topic, const char *id)
         .properties = p,
         .property_count = 4};
 
+    int err;
+
     if (!t->in->is_up)
         return POSTBAG_ELINK;
-    return t->in->up->arrived(t->in->up->ctx, t->in->connect.generation, &f);
+    err = t->in->up->arrived(t->in->up->ctx, t->in->connect.generation, &f);
+    if (err != POSTBAG_OK)
+        fake_lose(t->in, POSTBAG_ELINK, 0); /* as transport.h says */
+    return err;
 }
 
 static int work_all(struct torture *t)
@@ -240,7 +249,7 @@ static int act_commands(struct torture *t)
     if (err != POSTBAG_OK)
         return err;
     for (int i = 0; i < 3; i++) {
-        err = scene_run_ms(t, 3000);
+        err = scene_run_ms(t, 4000);
         if (err == POSTBAG_OK)
             err = deliver(t, "cmd/a", ids[i]);
         if (err == POSTBAG_OK)
@@ -251,6 +260,9 @@ static int act_commands(struct torture *t)
         if (first == POSTBAG_OK)
             first = err;
     }
+    if (first == POSTBAG_OK)
+        first = (int)t->numbers[2]; /* what a handler ran into */
+    t->numbers[2] = POSTBAG_OK;
     return first;
 }
 

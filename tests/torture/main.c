@@ -35,6 +35,8 @@ static struct torture current;
 static void report(const struct life *life, const struct blow *blow,
     const struct moment_of *when)
 {
+    if (blow == NULL)
+        fail_msg("life %s, nothing fails: %s", life->name, current.wrong);
     if (when->nth != 0)
         fail_msg("life %s, %s, call %llu%s: %s", life->name, blow->name,
             (unsigned long long)when->nth, when->for_good ? " for good" : "",
@@ -68,9 +70,12 @@ static void try_all(
 static void test_life(void **state)
 {
     const struct life *life = *state;
+    const struct moment_of never = {0};
 
+    (void)try_one(life, NULL, &never);
     for (size_t i = 0; i < blow_count; i++)
-        for (int for_good = 0; for_good < 2; for_good++)
+        for (int for_good = 0; for_good < 2 && fuse_has_learnt(&blows[i]);
+             for_good++)
             try_all(life, &blows[i], for_good);
 }
 

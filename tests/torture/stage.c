@@ -11,10 +11,14 @@
 #include <unistd.h>
 
 #include "furnish.h"
+#include "memdisk.h"
 #include "sim_port.h"
+
+#define NAME "gw.db"
 
 static char folder[96];
 static char path[128];
+static struct memdisk *disk; /* NULL: a real one */
 static struct {
     unsigned char *bytes;
     size_t len;
@@ -33,10 +37,18 @@ const char *stage_path(void)
     return path;
 }
 
+struct memdisk *stage_disk(void)
+{
+    return disk;
+}
+
 int stage_exists(void)
 {
     struct stat about;
+    size_t len = 0;
 
+    if (disk != NULL)
+        return memdisk_bytes(disk, NAME, &len) != NULL && len > 0;
     return stat(path, &about) == 0 && about.st_size > 0;
 }
 
@@ -86,9 +98,56 @@ int64_t stage_get(struct sqlite3 *db, const char *sql)
     return value;
 }
 
+/* ---- what the port does with files beside the database ----------------- */
+
+/* On the disk in memory there are no files of ours: they are in the folder. */
+static const char *beside(const char *name)
+{
+    static char out[200];
+    const char *last = strrchr(name, '/');
+
+    if (disk == NULL || last == NULL)
+        return name;
+    (void)snprintf(out, sizeof(out), "%s%s", folder, last);
+    return out;
+}
+
+static struct postbag_port sims;
+
+static int lock_file(void *ctx, const char *name, struct postbag_lock **out)
+{
+    return sims.lock_file(ctx, beside(name), out);
+}
+
+static int replace_file(
+    void *ctx, const char *name, const void *buf, size_t len)
+{
+    return sims.replace_file(ctx, beside(name), buf, len);
+}
+
+static int read_file(
+    void *ctx, const char *name, void *buf, size_t size, size_t *len_out)
+{
+    return sims.read_file(ctx, beside(name), buf, size, len_out);
+}
+
+static int storage_check(void *ctx, const char *name)
+{
+    return sims.storage_check(ctx, beside(name));
+}
+
 void stage_port(struct sim_port *port)
 {
     sim_port_init(port);
+    if (disk == NULL)
+        return;
+    sims = port->port;
+    port->file = 1;
+    port->port.lock_file = lock_file;
+    port->port.replace_file = replace_file;
+    port->port.read_file = read_file;
+    port->port.storage_check = storage_check;
+    port->port.reserve_pages = NULL; /* its -shm is no mapping */
 }
 
 /* ---- files -------------------------------------------------------------- */
@@ -114,11 +173,22 @@ static void remove_one(const char *name)
     demand(unlink(name) == 0, "cannot remove a file");
 }
 
+static void set_on_disk(enum stage_base base)
+{
+    memdisk_put(disk, NAME "-wal", NULL, 0);
+    memdisk_put(disk, NAME "-journal", NULL, 0);
+    memdisk_put(disk, NAME, bases[base].bytes, bases[base].len);
+}
+
 void stage_set(enum stage_base base)
 {
     FILE *file;
 
     each_file(remove_one);
+    if (disk != NULL) {
+        set_on_disk(base);
+        return;
+    }
     if (bases[base].len == 0)
         return;
     file = fopen(path, "wb");
@@ -129,11 +199,25 @@ void stage_set(enum stage_base base)
 }
 
 /* All of it is in the file: nothing in the WAL. */
+static void keep_from_disk(enum stage_base base)
+{
+    const unsigned char *all = memdisk_bytes(disk, NAME, &bases[base].len);
+
+    bases[base].bytes = malloc(bases[base].len);
+    demand(all != NULL && bases[base].bytes != NULL, "no database");
+    memcpy(bases[base].bytes, all, bases[base].len);
+}
+
 static void keep(enum stage_base base)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file;
     long size;
 
+    if (disk != NULL) {
+        keep_from_disk(base);
+        return;
+    }
+    file = fopen(path, "rb");
     demand(file != NULL && fseek(file, 0, SEEK_END) == 0, "no database");
     size = ftell(file);
     rewind(file);
@@ -145,16 +229,30 @@ static void keep(enum stage_base base)
 }
 
 /* FNV-1a, eight bytes at a time: the size is one of pages. */
+static uint64_t mix(uint64_t print, const uint64_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        print = (print ^ words[i]) * 1099511628211u;
+    return print;
+}
+
 uint64_t stage_print(void)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = disk == NULL ? fopen(path, "rb") : NULL;
     uint64_t print = 14695981039346656037u;
     uint64_t words[512];
-    size_t count;
+    size_t count = 0;
+    const unsigned char *all =
+        disk == NULL ? NULL : memdisk_bytes(disk, NAME, &count);
+
+    for (size_t at = 0; all != NULL && at + sizeof(words) <= count;
+         at += sizeof(words)) {
+        memcpy(words, all + at, sizeof(words));
+        print = mix(print, words, 512);
+    }
 
     while (file != NULL && (count = fread(words, 8, 512, file)) > 0)
-        for (size_t i = 0; i < count; i++)
-            print = (print ^ words[i]) * 1099511628211u;
+        print = mix(print, words, count);
     if (file != NULL)
         (void)fclose(file);
     return print;
@@ -180,13 +278,25 @@ void stage_build(void)
     (void)snprintf(folder, sizeof(folder), "%s/postbag-torture-XXXXXX",
         base == NULL ? "/tmp" : base);
     demand(mkdtemp(folder) != NULL, "cannot make a folder");
-    (void)snprintf(path, sizeof(path), "%s/gw.db", folder);
+    if (disk != NULL)
+        (void)snprintf(path, sizeof(path), "%s", memdisk_path(disk, NAME));
+    else
+        (void)snprintf(path, sizeof(path), "%s/" NAME, folder);
     build(STAGE_BARE, furnish_bare);
     build(STAGE_FURNISHED, furnish_all);
 }
 
+void stage_use_memdisk(void)
+{
+    memdisk_install();
+    disk = memdisk_new(1);
+}
+
 void stage_strike(void)
 {
+    if (disk != NULL)
+        memdisk_free(disk);
+    disk = NULL;
     each_file(remove_one);
     demand(rmdir(folder) == 0, "cannot remove the folder");
     for (int i = 0; i < STAGE_BASES; i++) {

@@ -12,6 +12,7 @@
 
 struct sqlite3;
 struct sim_port;
+struct memdisk;
 
 enum stage_base {
     STAGE_NONE,      /* no file */
@@ -20,6 +21,9 @@ enum stage_base {
     STAGE_BASES
 };
 
+/* Before it is built: on a disk in memory (memdisk.h), whose calls can fail. */
+void stage_use_memdisk(void);
+struct memdisk *stage_disk(void);
 /* The furnished database is made here, by the library. */
 void stage_build(void);
 /* The folder goes. */

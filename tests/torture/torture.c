@@ -43,7 +43,7 @@ void torture_begin(struct torture *t, const char *function)
 
     if (i < 0)
         torture_wrong(t, "%s is in no header", function);
-    else if (fuse_blow() != NULL)
+    else if (!t->is_ending)
         called[i] = 1;
     t->why = (struct postbag_fault){0};
     t->log_errors = 0;
@@ -183,9 +183,14 @@ static int acts(struct torture *t, const struct blow *blow,
 {
     int err;
 
-    fuse_arm(blow, when);
+    if (blow == NULL)
+        fuse_learn();
+    else
+        fuse_arm(blow, when);
     err = t->life->act(t);
     *struck = fuse_disarm();
+    if (torture_after != NULL)
+        torture_after(t);
     if (*struck == 0)
         EXPECT(t, err == POSTBAG_OK, "nothing failed, but the act: %s (%s)",
             postbag_error_name(err), t->log);

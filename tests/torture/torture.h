@@ -127,7 +127,8 @@ int torture_main(
 extern void (*torture_before)(struct torture *t);
 extern void (*torture_after)(struct torture *t);
 
-/* One trial of a life: what was wrong stands in t->wrong.
+/* One trial of a life: what was wrong stands in t->wrong.  blow NULL: none, the
+ * fuse learns which calls there are.
  * @return how many calls failed */
 uint64_t torture_trial(struct torture *t, const struct life *life,
     const struct blow *blow, const struct moment_of *when);
