@@ -8,7 +8,7 @@
 #include "postbag/versions.h"
 #include "scene.h"
 
-enum { LONG_MS = 2500 };
+enum { LONG_MS = 2500, BACKOFF_MS = 120000 };
 
 /* ---- open and close ----------------------------------------------------- */
 
@@ -246,6 +246,8 @@ static int act_commands(struct torture *t)
     int err = subscribe(t);
     int first = err;
 
+    if (err == POSTBAG_OK && t->is_again)
+        err = scene_run_ms(t, BACKOFF_MS);
     if (err != POSTBAG_OK)
         return err;
     for (int i = 0; i < 3; i++) {

@@ -285,7 +285,10 @@ const struct life life_vacuum = {.name = "vacuum",
     .act = act_change,
     .check = check_change,
     .flags = LIFE_ALONE,
-    .detail = &(const struct change){.make = vacuum, .query = rows_of_all, .before = 1305, .after = 1305}};
+    .detail = &(const struct change){.make = vacuum,
+        .query = rows_of_all,
+        .before = 1305,
+        .after = 1305}};
 
 const struct life life_prepare = {.name = "prepare",
     .base = STAGE_FURNISHED,
@@ -293,7 +296,10 @@ const struct life life_prepare = {.name = "prepare",
     .act = act_change,
     .check = check_change,
     .flags = LIFE_ALONE,
-    .detail = &(const struct change){.make = prepare, .query = rows_of_all, .before = 1305, .after = 1305}};
+    .detail = &(const struct change){.make = prepare,
+        .query = rows_of_all,
+        .before = 1305,
+        .after = 1305}};
 
 const struct life life_prepare_new = {.name = "prepare_new",
     .base = STAGE_NONE,

@@ -30,6 +30,7 @@ static size_t blow_count;
 static uint64_t trials;
 /* Each k up to this one, then some between it and its double. */
 static uint64_t all_up_to, steps;
+static int is_small;
 static struct torture current;
 
 static void report(const struct life *life, const struct blow *blow,
@@ -67,6 +68,17 @@ static void try_all(
     }
 }
 
+/* The small size: of many blows each life has every other one once, and the
+ * rest for good. */
+static int is_left_out(const struct life *life, size_t blow, int for_good)
+{
+    size_t i = 0;
+
+    while (torture_lives[i] != life)
+        i++;
+    return is_small && blow_count > 4 && (i + blow) % 2 != (size_t)for_good;
+}
+
 static void test_life(void **state)
 {
     const struct life *life = *state;
@@ -74,9 +86,9 @@ static void test_life(void **state)
 
     (void)try_one(life, NULL, &never);
     for (size_t i = 0; i < blow_count; i++)
-        for (int for_good = 0; for_good < 2 && fuse_has_learnt(&blows[i]);
-             for_good++)
-            try_all(life, &blows[i], for_good);
+        for (int for_good = 0; for_good < 2; for_good++)
+            if (fuse_has_learnt(&blows[i]) && !is_left_out(life, i, for_good))
+                try_all(life, &blows[i], for_good);
 }
 
 static void test_every_public_function_is_called(void **state)
@@ -89,15 +101,18 @@ static void test_every_public_function_is_called(void **state)
 
 static void choose_size(void)
 {
-    all_up_to = 5;
-    steps = 2;
+    all_up_to = 2;
+    steps = 1;
+    is_small = 1;
     if (getenv("POSTBAG_FULL") != NULL) {
-        all_up_to = 20;
-        steps = 8;
+        all_up_to = 5;
+        steps = 2;
+        is_small = 0;
     }
     if (getenv("POSTBAG_PROVE") != NULL) {
         all_up_to = 2000;
         steps = 1000;
+        is_small = 0;
     }
 }
 

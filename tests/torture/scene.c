@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STEPS = 4000 };
+enum { MOST_STEPS = 6000, AFTER_FURNISHING_MS = 10000 };
 
 struct postbag_thread {
     void (*run)(void *arg);
@@ -98,6 +98,7 @@ void scene_begin(struct torture *t, const struct life *life)
     t->life = life;
     t->base = life->base;
     stage_port(&t->sim);
+    sim_pass_ms(&t->sim, AFTER_FURNISHING_MS);
     t->sim.decide = decide_port;
     t->sim.port.thread_start = thread_start;
     t->sim.port.thread_join = thread_join;
