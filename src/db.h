@@ -27,7 +27,7 @@ enum db_sync {
 struct db {
     struct sqlite3 *handle;
     struct sqlite3_stmt *rollback; /* ready: it needs no memory then */
-    int owned; /* close it; else it is the application's */
+    int owned;                     /* close it; else it is the application's */
     enum db_sync sync;
     uint32_t busy_ms; /* longest wait for another process's lock */
     uint32_t random;  /* jitter of the waits */

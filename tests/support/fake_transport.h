@@ -53,7 +53,7 @@ struct fake_transport {
     /* asked at each call, if it is set: what it answers instead, or 0 */
     int (*decide)(void *ctx, enum fake_call call);
     void *decide_ctx;
-    const char *client;      /* who it is for the broker; NULL: somebody else */
+    const char *client; /* who it is for the broker; NULL: somebody else */
     /* is_transferring: bytes wait for the peer, and at each question it has
        taken so many more. */
     int is_transferring;

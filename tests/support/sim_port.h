@@ -45,8 +45,8 @@ struct sim_port {
     /* asked at each call, if it is set: the error to return, or 0 */
     int (*decide)(void *ctx, enum sim_call call);
     void *decide_ctx;
-    int open_gates;            /* held now, of all gates */
-    struct postbag_room room;  /* 1 GiB of 2 */
+    int open_gates;           /* held now, of all gates */
+    struct postbag_room room; /* 1 GiB of 2 */
     /* called once, by the next gate_enter: what happens in between */
     void (*at_gate)(void *ctx);
     void *at_gate_ctx;

@@ -66,6 +66,6 @@ int main(int argc, char **argv)
     (void)argc;
     torture_before = before;
     torture_after = after;
-    return torture_main(argv + 1, "F18_busy", blows,
-        sizeof(blows) / sizeof(blows[0]));
+    return torture_main(
+        argv + 1, "F18_busy", blows, sizeof(blows) / sizeof(blows[0]));
 }

@@ -59,8 +59,7 @@ static void take_name(struct promise *p, const char *declaration)
     demand(end != NULL, "no parameters", declaration);
     while (isalnum((unsigned char)begin[-1]) || begin[-1] == '_')
         begin--;
-    (void)snprintf(
-        p->name, sizeof(p->name), "%.*s", (int)(end - begin), begin);
+    (void)snprintf(p->name, sizeof(p->name), "%.*s", (int)(end - begin), begin);
 }
 
 static void take_comment(

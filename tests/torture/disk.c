@@ -34,8 +34,9 @@ static void disarm(void)
 
 #define DISK(call_, code_, expect_) \
     { \
-        .name = #call_ " " #code_, .group = FUSE_DISK, .call = MEMDISK_##call_, \
-        .code = SQLITE_##code_, .expect = POSTBAG_##expect_ \
+        .name = #call_ " " #code_, .group = FUSE_DISK, \
+        .call = MEMDISK_##call_, .code = SQLITE_##code_, \
+        .expect = POSTBAG_##expect_ \
     }
 #define HALF(call_, code_, expect_) \
     { \

@@ -19,8 +19,8 @@ static void relay_all(struct torture *t)
     EXPECT(t, err == POSTBAG_OK, "at the end, a step: %s (%s)",
         postbag_error_name(err), t->log);
     err = CALL(t, postbag_stop, t->p, 1000);
-    EXPECT(t, err == POSTBAG_OK, "at the end, stop: %s",
-        postbag_error_name(err));
+    EXPECT(
+        t, err == POSTBAG_OK, "at the end, stop: %s", postbag_error_name(err));
     postbag_close(t->p);
     t->p = NULL;
 }
@@ -28,8 +28,8 @@ static void relay_all(struct torture *t)
 static int note(
     void *ctx, const char *check, const char *dest, const char *text)
 {
-    torture_wrong(ctx, "verify finds: %s %s: %s", check,
-        dest == NULL ? "" : dest, text);
+    torture_wrong(
+        ctx, "verify finds: %s %s: %s", check, dest == NULL ? "" : dest, text);
     return 0;
 }
 
@@ -46,8 +46,8 @@ static void look(struct torture *t)
     err = CALL(t, postbag_admin_status, t->a, NULL, &s);
     EXPECT(t, err == POSTBAG_OK, "status: %s", postbag_error_name(err));
     EXPECT(t, s.pending == 0 && s.held == 0,
-        "at the end %lld messages wait and %lld are held",
-        (long long)s.pending, (long long)s.held);
+        "at the end %lld messages wait and %lld are held", (long long)s.pending,
+        (long long)s.held);
     EXPECT(t, s.ledger_gap == 0, "the ledger has a gap of %lld",
         (long long)s.ledger_gap);
     postbag_admin_close(t->a);
@@ -106,8 +106,7 @@ static void compare_order(struct torture *t)
             "message %lld left twice at the end", d->seq);
         for (size_t j = 0; j < i && first == d && d->key[0] != '\0'; j++)
             EXPECT(t,
-                strcmp(t->sent[j].key, d->key) != 0 ||
-                    t->sent[j].seq < d->seq,
+                strcmp(t->sent[j].key, d->key) != 0 || t->sent[j].seq < d->seq,
                 "message %lld of key %s left before %lld", t->sent[j].seq,
                 d->key, d->seq);
     }

@@ -16,8 +16,8 @@ static void demand(int err, const char *what, const char *why)
 {
     if (err == POSTBAG_OK)
         return;
-    (void)fprintf(stderr, "furnish: %s: %s: %s\n", what,
-        postbag_error_name(err), why);
+    (void)fprintf(
+        stderr, "furnish: %s: %s: %s\n", what, postbag_error_name(err), why);
     abort();
 }
 
@@ -71,9 +71,8 @@ static void add_destination(struct sim_port *sim)
 
 static void make_tables(struct sim_port *sim)
 {
-    const struct postbag_admin_config c = {.struct_size = sizeof(c),
-        .db_path = stage_path(),
-        .port = &sim->port};
+    const struct postbag_admin_config c = {
+        .struct_size = sizeof(c), .db_path = stage_path(), .port = &sim->port};
     struct postbag_fault why = {0};
 
     demand(postbag_admin_init(&c, 0, &why), "init", why.text);
@@ -83,9 +82,8 @@ static const char settled[] =
     "INSERT INTO outbox(topic, payload, key) VALUES"
     " ('old/1', 'a', NULL), ('old/2', 'b', 'k1'), ('old/3', 'c', NULL),"
     " ('poison', 'd', NULL), ('old/5', 'e', NULL)";
-static const char refused[] =
-    "INSERT INTO outbox(topic, payload, key) VALUES"
-    " ('held', 'f', 'k3'), ('old/7', 'g', NULL)";
+static const char refused[] = "INSERT INTO outbox(topic, payload, key) VALUES"
+                              " ('held', 'f', 'k3'), ('old/7', 'g', NULL)";
 static const char waiting[] =
     "INSERT INTO outbox(topic, payload, key, priority, headers) VALUES"
     " ('new/1', 'h', 'k1', 0, NULL),"

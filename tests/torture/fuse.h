@@ -23,8 +23,8 @@ struct blow {
     const char *name;
     enum fuse_group group;
     int call;
-    int code;   /* what the call answers */
-    int expect; /* our error that it becomes; 0: any that is documented */
+    int code;    /* what the call answers */
+    int expect;  /* our error that it becomes; 0: any that is documented */
     int is_half; /* of the disk: half of a write is done */
 };
 

@@ -13,8 +13,8 @@ extern const struct life life_claim, life_claim_repeated, life_pull,
     life_put_off, life_put_off_for_good;
 /* lives_engine.c */
 extern const struct life life_open, life_open_bare, life_relay,
-    life_relay_large, life_relay_refused, life_relay_json,
- life_commands, life_threads;
+    life_relay_large, life_relay_refused, life_relay_json, life_commands,
+    life_threads;
 /* lives_admin.c */
 extern const struct life life_init, life_init_bare, life_admin_open,
     life_admin_open_writable, life_destinations, life_database, life_status,

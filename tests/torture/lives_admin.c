@@ -163,13 +163,12 @@ static int list(struct torture *t)
 
 static int show(struct torture *t)
 {
-    int err = CALL(
-        t, postbag_admin_show, t->a, NULL, STAGE_SETTLED + 2, NULL, count_row,
-        t);
+    int err = CALL(t, postbag_admin_show, t->a, NULL, STAGE_SETTLED + 2, NULL,
+        count_row, t);
 
     if (err == POSTBAG_OK)
-        EXPECT(t, t->numbers[0] == 1, "%lld messages",
-            (long long)t->numbers[0]);
+        EXPECT(
+            t, t->numbers[0] == 1, "%lld messages", (long long)t->numbers[0]);
     return err;
 }
 
@@ -179,8 +178,8 @@ static int inbox_list(struct torture *t)
     int err = CALL(t, postbag_admin_inbox_list, t->a, &f, count_command, t);
 
     if (err == POSTBAG_OK)
-        EXPECT(t, t->numbers[0] == 5, "%lld commands",
-            (long long)t->numbers[0]);
+        EXPECT(
+            t, t->numbers[0] == 5, "%lld commands", (long long)t->numbers[0]);
     return err;
 }
 

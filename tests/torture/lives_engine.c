@@ -170,9 +170,8 @@ static enum postbag_outcome slow(void *ctx, const struct postbag_command *cmd)
 /* Goes on where it ended: numbers[3] counts what was done. */
 static int subscribe(struct torture *t)
 {
-    const struct postbag_version_rules rules = {.struct_size = sizeof(rules),
-        .gap = "defer",
-        .repeat = "refuse"};
+    const struct postbag_version_rules rules = {
+        .struct_size = sizeof(rules), .gap = "defer", .repeat = "refuse"};
     int err = POSTBAG_OK;
 
     for (; t->numbers[3] < 3 && err == POSTBAG_OK; t->numbers[3]++) {
@@ -286,8 +285,8 @@ static void check_commands(struct torture *t, int err)
     int accepted = bits(t->numbers[0]) + bits(t->numbers[1]);
 
     EXPECT(t, effects == done && replies == done,
-        "half done: %lld effects, %lld done, %lld replies",
-        (long long)effects, (long long)done, (long long)replies);
+        "half done: %lld effects, %lld done, %lld replies", (long long)effects,
+        (long long)done, (long long)replies);
     EXPECT(t, rows >= accepted, "%d acknowledged, %lld stored", accepted,
         (long long)rows);
     if (err == POSTBAG_OK)

@@ -85,8 +85,8 @@ static void check_claim(struct torture *t, int err)
         "half done: state %lld, messages %lld, done %lld of %lld",
         (long long)state, (long long)rows, (long long)done, (long long)all);
     if (err == POSTBAG_OK)
-        EXPECT(t, state == 1, "the effect was had %lld times",
-            (long long)state);
+        EXPECT(
+            t, state == 1, "the effect was had %lld times", (long long)state);
     else if (!t->is_unknown && t->numbers[0] == 0)
         EXPECT(t, state == 0, "an effect without a commit");
 }
@@ -115,9 +115,8 @@ const struct life life_claim_repeated = {.name = "claim_repeated",
 
 static int answer_it(struct torture *t, const struct postbag_command *cmd)
 {
-    const struct postbag_message m = {.struct_size = sizeof(m),
-        .payload = "ok",
-        .payload_len = 2};
+    const struct postbag_message m = {
+        .struct_size = sizeof(m), .payload = "ok", .payload_len = 2};
 
     if (cmd->response_topic == NULL)
         return POSTBAG_OK;

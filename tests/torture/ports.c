@@ -33,6 +33,6 @@ int main(int argc, char **argv)
         TRANSPORT(FAKE_CHECK, EINVAL)};
 
     (void)argc;
-    return torture_main(argv + 1, "F16_port", blows,
-        sizeof(blows) / sizeof(blows[0]));
+    return torture_main(
+        argv + 1, "F16_port", blows, sizeof(blows) / sizeof(blows[0]));
 }

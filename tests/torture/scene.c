@@ -19,8 +19,8 @@ static void demand(int err, const char *what, const char *why)
 {
     if (err == POSTBAG_OK)
         return;
-    (void)fprintf(stderr, "scene: %s: %s: %s\n", what,
-        postbag_error_name(err), why);
+    (void)fprintf(
+        stderr, "scene: %s: %s: %s\n", what, postbag_error_name(err), why);
     abort();
 }
 
@@ -253,7 +253,8 @@ int scene_run_ms(struct torture *t, int64_t ms)
             first = err;
         EXPECT(t, next_us >= 0, "a step does not say when to come again");
         /* that it is locked is news only if it stays so */
-        EXPECT(t, err == POSTBAG_OK || err == POSTBAG_EBUSY || t->log[0] != '\0',
+        EXPECT(t,
+            err == POSTBAG_OK || err == POSTBAG_EBUSY || t->log[0] != '\0',
             "a step failed with %s, and no line of the log says so",
             postbag_error_name(err));
         if (!t->sim.is_woken && next_us > t->sim.mono_us)

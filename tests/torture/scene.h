@@ -21,12 +21,12 @@ void scene_shut_eye(struct torture *t);
 int64_t scene_get(struct torture *t, const char *sql);
 
 /* For set_up and tear_down. */
-void scene_app(struct torture *t);       /* t->app */
-void scene_writer(struct torture *t);    /* and t->w on it */
-void scene_admin(struct torture *t);     /* t->a, writable */
+void scene_app(struct torture *t);    /* t->app */
+void scene_writer(struct torture *t); /* and t->w on it */
+void scene_admin(struct torture *t);  /* t->a, writable */
 void scene_transports(struct torture *t, int with_inbound);
-void scene_engine(struct torture *t);    /* t->p, on these */
-void scene_close(struct torture *t);     /* all of it */
+void scene_engine(struct torture *t); /* t->p, on these */
+void scene_close(struct torture *t);  /* all of it */
 
 /* The application's statement, under the fuse: APP_FAILED or POSTBAG_OK. */
 int scene_sql(struct torture *t, const char *sql);

@@ -52,8 +52,8 @@ struct torture {
     char log[300];       /* the last of them */
     enum stage_base base;
     int is_ending;
-    int is_again;        /* this act is the one after a failed one */
-    int is_unknown;      /* a COMMIT ended with EIO */
+    int is_again;   /* this act is the one after a failed one */
+    int is_unknown; /* a COMMIT ended with EIO */
     struct postbag_id ids[IDS];
     int64_t numbers[4]; /* of the life */
     unsigned handled;

@@ -340,8 +340,7 @@ int main(void)
         TEST_IN(test_postbag_on_needs_an_inbound_transport),
         TEST_IN(test_postbag_on_is_for_before_the_first_step),
         TEST_IN(test_postbag_command_is_stored_then_handled_once),
-        TEST_IN(
-            test_postbag_step_that_cannot_prepare_says_when_to_come_again),
+        TEST_IN(test_postbag_step_that_cannot_prepare_says_when_to_come_again),
         TEST_IN(test_postbag_slow_part_goes_before_its_handler),
         TEST_IN(test_postbag_thread_relays_what_a_writer_commits),
         TEST_IN(test_postbag_starts_again_after_a_stop),
