@@ -52,8 +52,7 @@ static void check_change(struct torture *t, int err)
                 (now <= c->before && now >= c->after),
             "there is %lld", (long long)now);
     else
-        EXPECT(t,
-            now == c->before || (err == POSTBAG_EIO && now == c->after),
+        EXPECT(t, now == c->before || (err == POSTBAG_EIO && now == c->after),
             "%s, and there is %lld", postbag_error_name(err), (long long)now);
 }
 
@@ -113,8 +112,8 @@ static int requeue(struct torture *t)
     int64_t count = -1;
     int err = CALL(t, postbag_admin_requeue, t->a, NULL, 0, NULL, &count);
 
-    EXPECT(t, err != POSTBAG_OK || count == 1, "%lld requeued",
-        (long long)count);
+    EXPECT(
+        t, err != POSTBAG_OK || count == 1, "%lld requeued", (long long)count);
     return err;
 }
 
@@ -161,10 +160,8 @@ static int take_sync(void *ctx)
 
 static int archive(struct torture *t)
 {
-    const struct postbag_archive a = {.struct_size = sizeof(a),
-        .ctx = t,
-        .row = take_row,
-        .sync = take_sync};
+    const struct postbag_archive a = {
+        .struct_size = sizeof(a), .ctx = t, .row = take_row, .sync = take_sync};
     int64_t count = -1;
     int64_t gone = -1;
     int err;
@@ -227,8 +224,8 @@ static int inbox_requeue(struct torture *t)
     int64_t count = -1;
     int err = CALL(t, postbag_admin_inbox_requeue, t->a, NULL, &count);
 
-    EXPECT(t, err != POSTBAG_OK || count == 1, "%lld requeued",
-        (long long)count);
+    EXPECT(
+        t, err != POSTBAG_OK || count == 1, "%lld requeued", (long long)count);
     return err;
 }
 
@@ -239,8 +236,8 @@ static int inbox_discard(struct torture *t)
     int64_t count = -1;
     int err = CALL(t, postbag_admin_inbox_discard, t->a, NULL, &count);
 
-    EXPECT(t, err != POSTBAG_OK || count == 1, "%lld discarded",
-        (long long)count);
+    EXPECT(
+        t, err != POSTBAG_OK || count == 1, "%lld discarded", (long long)count);
     return err;
 }
 
@@ -285,10 +282,8 @@ const struct life life_vacuum = {.name = "vacuum",
     .act = act_change,
     .check = check_change,
     .flags = LIFE_ALONE,
-    .detail = &(const struct change){.make = vacuum,
-        .query = rows_of_all,
-        .before = 1305,
-        .after = 1305}};
+    .detail = &(const struct change){
+        .make = vacuum, .query = rows_of_all, .before = 1305, .after = 1305}};
 
 const struct life life_prepare = {.name = "prepare",
     .base = STAGE_FURNISHED,
@@ -296,10 +291,8 @@ const struct life life_prepare = {.name = "prepare",
     .act = act_change,
     .check = check_change,
     .flags = LIFE_ALONE,
-    .detail = &(const struct change){.make = prepare,
-        .query = rows_of_all,
-        .before = 1305,
-        .after = 1305}};
+    .detail = &(const struct change){
+        .make = prepare, .query = rows_of_all, .before = 1305, .after = 1305}};
 
 const struct life life_prepare_new = {.name = "prepare_new",
     .base = STAGE_NONE,
