@@ -104,6 +104,8 @@ static void choose_size(void)
     all_up_to = 2;
     steps = 1;
     is_small = 1;
+    if (blows[0].group == FUSE_OWN_MEMORY)
+        all_up_to = 1000; /* they are few */
     if (getenv("POSTBAG_FULL") != NULL) {
         all_up_to = 5;
         steps = 2;
