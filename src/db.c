@@ -249,9 +249,24 @@ int postbag__commit(struct db *db)
     return err;
 }
 
+int postbag__rollback_prepare(struct db *db)
+{
+    struct stmt s;
+    int err = postbag__prepare(db, &s, "ROLLBACK");
+
+    db->rollback = s.handle;
+    return err;
+}
+
 void postbag__rollback(struct db *db)
 {
-    /* not by exec: the fault that led here stays */
+    if (!postbag__in_transaction(db))
+        return;
+    if (db->rollback != NULL) {
+        (void)sqlite3_step(db->rollback);
+        (void)sqlite3_reset(db->rollback);
+    }
+    /* not by ours: the fault that led here stays */
     if (postbag__in_transaction(db))
         (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
 }

@@ -26,7 +26,8 @@ enum db_sync {
 
 struct db {
     struct sqlite3 *handle;
-    int owned; /* close it; else it is the application's */
+    struct sqlite3_stmt *rollback; /* ready: it needs no memory then */
+    int owned;                     /* close it; else it is the application's */
     enum db_sync sync;
     uint32_t busy_ms; /* longest wait for another process's lock */
     uint32_t random;  /* jitter of the waits */
@@ -150,6 +151,8 @@ int64_t postbag__last_rowid(struct db *db);
 POSTBAG_CHECK int postbag__begin(struct db *db, enum db_sync sync);
 POSTBAG_CHECK int postbag__commit(struct db *db);
 void postbag__rollback(struct db *db);
+/* Have it ready for when there is no memory; connections of ours have. */
+POSTBAG_CHECK int postbag__rollback_prepare(struct db *db);
 int postbag__in_transaction(const struct db *db);
 
 /* A read transaction that pins its snapshot until postbag__rollback. */

@@ -163,6 +163,8 @@ static int configure(struct db *db, const struct postbag_port *port,
                                 "PRAGMA mmap_size=0;"
                                 "PRAGMA wal_autocheckpoint=0");
     if (err == POSTBAG_OK)
+        err = postbag__rollback_prepare(db);
+    if (err == POSTBAG_OK)
         err = check_encoding(db);
     if (err != POSTBAG_OK || mode == DB_READ || mode == DB_SCRATCH)
         return err;
@@ -308,6 +310,8 @@ int postbag__db_open_damaged(struct db *db, const char *path, int is_frozen)
 
 void postbag__db_close(struct db *db)
 {
+    (void)sqlite3_finalize(db->rollback);
+    db->rollback = NULL;
     if (db->owned && db->handle != NULL) {
         /* SQLite opens the WAL at the first read, which may not have come */
         postbag__shm_forget(db);

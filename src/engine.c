@@ -236,8 +236,10 @@ static int look(struct engine *e, int64_t now_us, unsigned reasons)
     int changed = 0;
     int err = postbag__watch_step(&e->watch, now_us, reasons, &changed);
 
-    if (err == POSTBAG_OK && changed)
+    if (err == POSTBAG_OK && (changed || e->sender.must_look))
         err = postbag__sender_look(&e->sender);
+    if (err == POSTBAG_OK)
+        e->sender.must_look = 0;
     if (err != POSTBAG_OK)
         postbag__watch_forget(&e->watch, now_us + TROUBLE_US);
     complain(e, now_us, "look for new rows", err);

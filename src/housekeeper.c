@@ -250,20 +250,29 @@ static int checkpoint(struct housekeeper *h)
     return err == POSTBAG_OK ? shrink_wal(h) : err;
 }
 
-static int look_at_wal(struct housekeeper *h, int64_t now_us)
+static int see_wal(struct housekeeper *h)
 {
     int err = postbag__wal_frames(h->db, &h->frames);
 
     if (err != POSTBAG_OK)
         return err;
     back_shm(h);
-    err = postbag__db_grow_ahead(&h->own, h->page_size);
-    if (err != POSTBAG_OK || now_us < h->checkpoint_us)
-        return err;
-    h->checkpoint_us = 0;
-    if (!is_due(h))
-        return POSTBAG_OK;
-    err = checkpoint(h);
+    return postbag__db_grow_ahead(&h->own, h->page_size);
+}
+
+/* What failed is due again in a while, not at once: so no step spins. */
+static int look_at_wal(struct housekeeper *h, int64_t now_us)
+{
+    int err = see_wal(h);
+
+    if (err == POSTBAG_OK) {
+        if (now_us < h->checkpoint_us)
+            return POSTBAG_OK;
+        h->checkpoint_us = 0;
+        if (!is_due(h))
+            return POSTBAG_OK;
+        err = checkpoint(h);
+    }
     if (err == POSTBAG_EBUSY)
         h->checkpoint_us = now_us + RETRY_US;
     else if (err != POSTBAG_OK)

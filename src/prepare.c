@@ -162,13 +162,16 @@ static int lay_out(struct layout *l, const struct postbag_admin_config *c,
     int64_t db_bytes, int64_t wal_bytes)
 {
     int err = begin(l, c, db_bytes, wal_bytes);
-    int emptied;
+    struct postbag_fault first;
 
     if (err != POSTBAG_OK)
         return err;
     err = fill(l, c, db_bytes);
-    emptied = empty(l); /* also after a failure, as far as it goes */
-    return err == POSTBAG_OK ? emptied : err;
+    if (err == POSTBAG_OK)
+        return empty(l);
+    first = l->db.fault; /* of what led here */
+    (void)empty(l);      /* as far as it goes */
+    return postbag__pass(&l->db.fault, &first);
 }
 
 static int give_back(const struct postbag_admin_config *c, struct layout *l)

@@ -100,6 +100,11 @@ int postbag__sender_look(struct sender *s)
     return err;
 }
 
+void postbag__sender_look_after(struct sender *s)
+{
+    s->must_look = postbag__sender_look(s) != POSTBAG_OK;
+}
+
 int postbag__sender_load(struct sender *s)
 {
     int64_t acked = 0;

@@ -106,6 +106,7 @@ struct sender {
     int64_t paced_us;   /* a row waits for them until then; INT64_MAX: none */
     int is_held_back;   /* a held row that is due found no room */
     unsigned held_last; /* bit i: what lane i sent last was a held row */
+    int must_look;      /* the last look failed */
 };
 
 POSTBAG_CHECK int postbag__sender_init(struct sender *s);
@@ -115,6 +116,9 @@ void postbag__sender_free(struct sender *s);
 POSTBAG_CHECK int postbag__sender_load(struct sender *s);
 /* The database changed: look at the newest seq and at what is held. */
 POSTBAG_CHECK int postbag__sender_look(struct sender *s);
+/* After a commit, which stands whatever comes of this: if it fails the next
+ * step looks. */
+void postbag__sender_look_after(struct sender *s);
 /* The lease is lost: what is known of the log is stale. */
 void postbag__sender_abandon(struct sender *s);
 /* An orderly end, nothing is in flight: save what is not saved, forget what

@@ -178,7 +178,8 @@ static int drop_held(struct sender *s, const int64_t over[], int count)
     if (err != POSTBAG_OK)
         return err;
     s->newly_over += (uint32_t)count;
-    return postbag__sender_look(s);
+    postbag__sender_look_after(s);
+    return POSTBAG_OK;
 }
 
 static int sweep_held(struct sender *s, int64_t now_us)

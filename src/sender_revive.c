@@ -74,5 +74,6 @@ int postbag__sender_revive(struct sender *s, int64_t now_us)
     postbag__log(s->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
         "%lld dead messages are sent once more (dead_requeue_s)",
         (long long)count);
-    return postbag__sender_look(s);
+    postbag__sender_look_after(s);
+    return POSTBAG_OK;
 }

@@ -45,7 +45,9 @@ static int finish(struct sender *s, int err)
         return err;
     }
     err = postbag__lease_commit(s->lease);
-    return err == POSTBAG_OK ? postbag__sender_look(s) : err;
+    if (err == POSTBAG_OK)
+        postbag__sender_look_after(s);
+    return err;
 }
 
 int postbag__sender_must_trim(const struct sender *s)

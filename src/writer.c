@@ -34,7 +34,9 @@ static int prepare_all(struct postbag_writer *w)
 
     if (err != POSTBAG_OK)
         return postbag__fail(&w->db.fault, err, "the port has no boot id");
-    err = postbag__prepare(&w->db, &w->insert, insert_sql);
+    err = postbag__rollback_prepare(&w->db);
+    if (err == POSTBAG_OK)
+        err = postbag__prepare(&w->db, &w->insert, insert_sql);
     if (err == POSTBAG_OK)
         err = postbag__prepare(&w->db, &w->begin, "BEGIN IMMEDIATE");
     if (err == POSTBAG_OK)
@@ -147,6 +149,7 @@ void postbag_writer_close(struct postbag_writer *w)
     postbag__gauge_close(&w->gauge);
     postbag__free(w->result);
     postbag__arena_free(&w->pulled);
+    postbag__db_close(&w->db);
     postbag__free(w);
 }
 

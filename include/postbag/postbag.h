@@ -150,11 +150,11 @@ struct postbag_writer_config {
  * Prepare to put messages through a connection of yours.  Nothing on the
  * connection is changed: no hook, no pragma.
  * @param why  may be NULL; filled on failure
- * @return POSTBAG_OK, EINVAL, EVERSION, ENOMEM, EIO, ESTATE (no busy timeout),
- *         ESCHEMA (no outbox in "main", or another version), ECORRUPT (it has
- *         lost its version), ESTORAGE (not WAL; UTF-16), ESQLITE (older than
- *         3.37; single-threaded build; not the SQLite library that Postbag
- *         runs on)
+ * @return POSTBAG_OK, EINVAL, EVERSION, EBUSY, EIO, ENOSPC, ENOMEM, ESTATE (no
+ *         busy timeout), ESCHEMA (no outbox in "main", or another version),
+ *         ECORRUPT (it has lost its version), ESTORAGE (not WAL; UTF-16),
+ *         ESQLITE (older than 3.37; single-threaded build; not the SQLite
+ *         library that Postbag runs on)
  * Thread: the one that uses the connection.  Blocks: on SQLite only.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_writer_open(struct postbag_writer **out,
@@ -237,7 +237,7 @@ POSTBAG_API void postbag_rollback(struct postbag_writer *w);
  * the newest 10,000 rows and at the held ones: for settling a COMMIT, not for
  * deduplication.
  * @param stored_out  1 or 0
- * @return POSTBAG_OK, EIO, ENOMEM, EBUSY, ECORRUPT
+ * @return POSTBAG_OK, EIO, ENOSPC, ENOMEM, EBUSY, ECORRUPT
  * Thread: the connection's.  Blocks: on SQLite only.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_find(
@@ -311,7 +311,7 @@ POSTBAG_API POSTBAG_CHECK int postbag_open(struct postbag **out,
 /**
  * Run the engine on a thread of low priority (option niceness), and workers for
  * command handlers if there are any.
- * @return POSTBAG_OK, ESTATE (started already; the port has no threads), EIO
+ * @return POSTBAG_OK, ESTATE (it runs; no threads), EBUSY, EIO, ENOSPC, ENOMEM
  * Thread: the one that opened.  Blocks: no.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_start(struct postbag *p);

@@ -40,8 +40,8 @@ struct postbag_pressure {
  * before puts are refused.  Costs about as much as a put, at any backlog; on
  * the connection, in or outside a transaction, with your own puts counted.
  * @param out  struct_size is yours to set; the rest is filled, from the tables
- * @return POSTBAG_OK, EINVAL (out is NULL), EVERSION, EBUSY, EIO, ENOMEM,
- *         ECORRUPT
+ * @return POSTBAG_OK, EINVAL (out is NULL), EVERSION, EBUSY, EIO, ENOSPC,
+ *         ENOMEM, ECORRUPT
  * Thread: the connection's.  Blocks: on SQLite only.
  */
 POSTBAG_API POSTBAG_CHECK int postbag_pressure(

@@ -66,17 +66,26 @@ size_t fake_settle_all(struct fake_transport *t, int reason)
 
 /* ---- the contract ---- */
 
+static int decided(
+    const struct fake_transport *t, enum fake_call call, int scripted)
+{
+    int err = t->decide == NULL ? POSTBAG_OK : t->decide(t->decide_ctx, call);
+
+    return err != POSTBAG_OK ? err : scripted;
+}
+
 static int fake_connect(struct postbag_transport *base,
     const struct postbag_connect *c, const struct postbag_transport_events *up)
 {
     struct fake_transport *t = self(base);
+    int err = decided(t, FAKE_CONNECT, t->connect_err);
 
     demand(!t->is_connecting && !t->is_up, "connect while connected");
     t->connects++;
     t->connect = *c;
     t->up = up;
-    if (t->connect_err != POSTBAG_OK)
-        return t->connect_err;
+    if (err != POSTBAG_OK)
+        return err;
     t->is_connecting = 1;
     if (t->auto_up)
         fake_come_up(t);
@@ -194,9 +203,12 @@ static int fake_send(struct postbag_transport *base,
     const struct postbag_frame *f, uint32_t token)
 {
     struct fake_transport *t = self(base);
+    int err = decided(t, FAKE_SEND, POSTBAG_OK);
 
     demand(t->is_connecting, "send without a connection");
     demand(t->count < FAKE_SENDS, "too many sends for the record");
+    if (err != POSTBAG_OK)
+        return err;
     if (t->send_err != POSTBAG_OK && t->send_accepts == 0)
         return t->send_err;
     if (t->send_accepts > 0)
@@ -213,12 +225,13 @@ static int fake_subscribe(
     struct postbag_transport *base, const char *const *filters, size_t count)
 {
     struct fake_transport *t = self(base);
+    int err = decided(t, FAKE_SUBSCRIBE, t->subscribe_err);
 
     demand(t->is_up && filters != NULL && count > 0, "subscribe to nothing");
     t->subscribes++;
-    if (t->subscribe_err == POSTBAG_OK && !t->is_suback_kept_back)
+    if (err == POSTBAG_OK && !t->is_suback_kept_back)
         t->up->subscribed(t->up->ctx, t->connect.generation);
-    return t->subscribe_err;
+    return err;
 }
 
 static void fake_disconnect(struct postbag_transport *base, unsigned abort)
@@ -247,12 +260,13 @@ static int fake_check(struct postbag_transport *base,
     const struct postbag_profile *p, struct postbag_fault *why)
 {
     struct fake_transport *t = self(base);
+    int err = decided(t, FAKE_CHECK, t->check_err);
 
     t->checked = p;
-    if (t->check_err != POSTBAG_OK)
+    if (err != POSTBAG_OK)
         (void)snprintf(
             why->text, sizeof(why->text), "the script says no to %s", p->name);
-    return t->check_err;
+    return err;
 }
 
 static int fake_transfers(struct postbag_transport *base, uint64_t *taken)

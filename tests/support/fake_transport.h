@@ -14,6 +14,9 @@
 
 enum { FAKE_SENDS = 4096 };
 
+/* What can fail. */
+enum fake_call { FAKE_CONNECT, FAKE_SEND, FAKE_SUBSCRIBE, FAKE_CHECK };
+
 /* A frame that was accepted. */
 struct fake_sent {
     uint32_t token, generation;
@@ -47,7 +50,10 @@ struct fake_transport {
     int subscribe_err;
     int is_suback_kept_back; /* subscribe is not answered */
     int check_err;           /* what check answers */
-    const char *client;      /* who it is for the broker; NULL: somebody else */
+    /* asked at each call, if it is set: what it answers instead, or 0 */
+    int (*decide)(void *ctx, enum fake_call call);
+    void *decide_ctx;
+    const char *client; /* who it is for the broker; NULL: somebody else */
     /* is_transferring: bytes wait for the peer, and at each question it has
        taken so many more. */
     int is_transferring;

@@ -19,8 +19,12 @@ struct postbag_wake {
 
 static int note(struct sim_port *s, enum sim_call call)
 {
+    int err = 0;
+
     s->calls[call]++;
-    return s->fails[call];
+    if (s->decide != NULL)
+        err = s->decide(s->decide_ctx, call);
+    return err != 0 ? err : s->fails[call];
 }
 
 /* ---- time and chance ---- */
@@ -221,18 +225,23 @@ static int read_file(
 static int machine_id(void *ctx, uint8_t out[16])
 {
     struct sim_port *s = ctx;
+    int err = note(s, SIM_MACHINE_ID);
 
     memset(out, s->machine, 16);
-    return s->machine == 0 ? POSTBAG_ENOTFOUND : POSTBAG_OK;
+    if (err == POSTBAG_OK && s->machine == 0)
+        err = POSTBAG_ENOTFOUND;
+    return err;
 }
 
 static int file_id(void *ctx, const char *path, uint64_t *out)
 {
     struct sim_port *s = ctx;
+    int err = note(s, SIM_FILE_ID);
 
     *out = s->file;
-    return s->file != 0 ? POSTBAG_OK
-                        : postbag_linux_port()->file_id(NULL, path, out);
+    if (err == POSTBAG_OK && s->file == 0)
+        err = postbag_linux_port()->file_id(NULL, path, out);
+    return err;
 }
 
 static int reserve_pages(void *ctx, volatile void *at, size_t len)

@@ -26,6 +26,8 @@ enum sim_call {
     SIM_READ_FILE,
     SIM_RESERVE_PAGES,
     SIM_ROOM,
+    SIM_MACHINE_ID,
+    SIM_FILE_ID,
     SIM_CALLS
 };
 
@@ -40,8 +42,11 @@ struct sim_port {
     int random_byte;
     int fails[SIM_CALLS];      /* the error to return; 0: work */
     unsigned calls[SIM_CALLS]; /* made so far, failed ones too */
-    int open_gates;            /* held now, of all gates */
-    struct postbag_room room;  /* 1 GiB of 2 */
+    /* asked at each call, if it is set: the error to return, or 0 */
+    int (*decide)(void *ctx, enum sim_call call);
+    void *decide_ctx;
+    int open_gates;           /* held now, of all gates */
+    struct postbag_room room; /* 1 GiB of 2 */
     /* called once, by the next gate_enter: what happens in between */
     void (*at_gate)(void *ctx);
     void *at_gate_ctx;

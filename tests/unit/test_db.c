@@ -175,7 +175,8 @@ static void test_db_plan_prepares_all_and_frees_what_there_is(void **state)
     assert_int_equal(
         postbag__prepare_all(&d->db, &two, bad, 2), POSTBAG_ESCHEMA);
     postbag__finalize_all(&two, bad, 2);
-    assert_null(sqlite3_next_stmt(d->db.handle, NULL));
+    assert_ptr_equal(sqlite3_next_stmt(d->db.handle, NULL), d->db.rollback);
+    assert_null(sqlite3_next_stmt(d->db.handle, d->db.rollback));
 }
 
 /* ---- transactions ---- */
@@ -242,6 +243,20 @@ static void test_db_commit_that_fails_has_rolled_back(void **state)
     assert_int_equal(sql_get(d->t.app, "SELECT count(*) FROM c"), 0);
 }
 
+/* As much as is used now, and no more. */
+static void test_db_rollback_needs_no_memory(void **state)
+{
+    struct desk *d = *state;
+
+    (void)sqlite3_db_config(
+        d->db.handle, SQLITE_DBCONFIG_LOOKASIDE, NULL, 0, 0);
+    assert_ok(postbag__begin(&d->db, DB_NORMAL));
+    (void)sqlite3_hard_heap_limit64(1);
+    assert_int_equal(postbag__commit(&d->db), POSTBAG_ENOMEM);
+    (void)sqlite3_hard_heap_limit64(0);
+    assert_int_equal(postbag__in_transaction(&d->db), 0);
+}
+
 static void test_db_rollback_keeps_the_fault_that_led_to_it(void **state)
 {
     struct desk *d = *state;
@@ -298,6 +313,7 @@ int main(void)
         TEST_IN(test_db_begin_sets_how_durable_the_commit_is),
         TEST_IN(test_db_begin_leaves_a_borrowed_connections_level_alone),
         TEST_IN(test_db_commit_that_fails_has_rolled_back),
+        TEST_IN(test_db_rollback_needs_no_memory),
         TEST_IN(test_db_rollback_keeps_the_fault_that_led_to_it),
         TEST_IN(test_db_denied_statements_cannot_end_the_transaction),
     };

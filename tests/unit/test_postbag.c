@@ -180,6 +180,21 @@ static void test_postbag_command_is_stored_then_handled_once(void **state)
     assert_int_equal(d->handled, 1);
 }
 
+static void test_postbag_step_that_cannot_prepare_says_when_to_come_again(
+    void **state)
+{
+    struct desk *d = *state;
+    int64_t next_us = -1;
+
+    add_inbound(d);
+    open_with_commands(d);
+    d->sim.fails[SIM_WAKE_NEW] = POSTBAG_ENOMEM;
+    assert_int_equal(postbag_step(d->p, &next_us), POSTBAG_ENOMEM);
+    assert_true(next_us == d->sim.mono_us + 500 * 1000);
+    d->sim.fails[SIM_WAKE_NEW] = POSTBAG_OK;
+    assert_ok(postbag_step(d->p, &next_us));
+}
+
 static enum postbag_outcome note_slow(
     void *ctx, const struct postbag_command *cmd)
 {
@@ -325,6 +340,7 @@ int main(void)
         TEST_IN(test_postbag_on_needs_an_inbound_transport),
         TEST_IN(test_postbag_on_is_for_before_the_first_step),
         TEST_IN(test_postbag_command_is_stored_then_handled_once),
+        TEST_IN(test_postbag_step_that_cannot_prepare_says_when_to_come_again),
         TEST_IN(test_postbag_slow_part_goes_before_its_handler),
         TEST_IN(test_postbag_thread_relays_what_a_writer_commits),
         TEST_IN(test_postbag_starts_again_after_a_stop),

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of all lives. */
+#include "lives.h"
+
+const struct life *const torture_lives[] = {&life_texts, &life_ids,
+#ifdef TORTURE_PAHO
+    &life_paho,
+#endif
+    &life_writer_open, &life_put, &life_put_beside_engine, &life_roll_back,
+    &life_own_transaction, &life_ask, &life_claim, &life_claim_repeated,
+    &life_pull, &life_put_off, &life_put_off_for_good, &life_open,
+    &life_open_bare, &life_relay, &life_relay_large, &life_relay_refused,
+    &life_relay_json, &life_commands, &life_threads, &life_init,
+    &life_init_bare, &life_admin_open, &life_admin_open_writable,
+    &life_destinations, &life_database, &life_status, &life_list, &life_show,
+    &life_inbox_list, &life_live_path, &life_verify, &life_set_profile,
+    &life_dest_add, &life_dest_remove, &life_admin_put, &life_requeue,
+    &life_discard, &life_replay, &life_archive, &life_purge,
+    &life_inbox_requeue, &life_inbox_discard, &life_vacuum, &life_prepare,
+    &life_prepare_new, NULL};
