@@ -3,7 +3,7 @@
  * No command is run. */
 int command_main(int argc, char **argv);
 #define main command_main
-#include "../../src/cli/main.c" /* NOLINT(bugprone-suspicious-include) */
+#include "main.c" /* NOLINT(bugprone-suspicious-include) */
 #undef main
 
 #include <fcntl.h>
