@@ -126,6 +126,7 @@ int postbag__verify_schema(struct db *db, const struct postbag_verify *v)
         err = set_options(&model, db);
     if (err == POSTBAG_OK)
         err = copy_dests(&model, db, v);
+    model.fault.code = POSTBAG_OK;
     if (err == POSTBAG_OK)
         err = compare_all(v, &model,
             "SELECT type, name, sql FROM sqlite_schema WHERE sql NOT NULL", db,
@@ -143,6 +144,8 @@ int postbag__verify_schema(struct db *db, const struct postbag_verify *v)
             "SELECT ?3 NOT NULL FROM sqlite_schema"
             " WHERE type = ?1 AND name = ?2",
             "ought to be gone");
+    if (err != POSTBAG_OK && model.fault.code == err)
+        err = of_model(&model, db, err);
     postbag__db_close(&model);
     return err;
 }

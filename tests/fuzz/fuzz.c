@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 _Noreturn void fuzz_broken(const char *file, int line, const char *what)
 {
     (void)fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);

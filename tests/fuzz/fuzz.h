@@ -41,7 +41,8 @@ int64_t feed_i64(struct feed *f);
 char *feed_text(struct feed *f);
 /* NULL for some bytes, else a text. */
 char *feed_maybe(struct feed *f);
-/* A length of one byte or, rarely, two; then so many bytes if they are there. */
+/* A length of one byte or, rarely, two; then so many bytes, if they are
+ * there. */
 uint8_t *feed_bytes(struct feed *f, size_t *len);
 
 /* A folder of this process below TMPDIR, removed at its end; and a file in it.

@@ -148,8 +148,7 @@ static int arrived(
     size_t bytes = strlen(f->topic) + f->correlation_len;
 
     for (size_t i = 0; i < f->property_count; i++)
-        bytes += strlen(f->properties[i].name) +
-                 strlen(f->properties[i].value);
+        bytes += strlen(f->properties[i].name) + strlen(f->properties[i].value);
     MUST(generation == 7 && bytes < 1 << 20);
     change(e, &e->arrivals);
     return f->payload_len % 3 == 0 ? POSTBAG_EBUSY : POSTBAG_OK;
@@ -201,8 +200,8 @@ static void use(struct postbag_transport *t, struct events *e)
 
 static void meet(struct broker *b)
 {
-    struct events e = {.lock = PTHREAD_MUTEX_INITIALIZER,
-        .changed = PTHREAD_COND_INITIALIZER};
+    struct events e = {
+        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     struct postbag_paho_config config = {.struct_size = sizeof(config)};
     struct postbag_transport *t;
     struct postbag_fault why = {0};

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,10 +47,10 @@ static void check_value(const struct config *c, const struct option_row *o)
     if (o->is_text) {
         const char *text = *(const char *const *)(base + o->offset);
 
-        MUST(text == NULL || (text >= c->texts &&
-                                 text + strlen(text) < c->texts + c->used));
         MUST(text == NULL ||
-             (strlen(text) >= o->min && strlen(text) <= o->max));
+             (text >= c->texts && text + strlen(text) < c->texts + c->used));
+        MUST(
+            text == NULL || (strlen(text) >= o->min && strlen(text) <= o->max));
     } else {
         uint32_t n = *(const uint32_t *)(base + o->offset);
 

@@ -81,9 +81,9 @@ static void check_id(const struct postbag_frame *f, enum envelope_kind kind)
     static struct identifier by_property;
     static struct identifier by_member;
     static int is_open;
-    struct identifier *r = kind == ENVELOPE_CLOUDEVENTS && f->property_count == 0
-                               ? &by_member
-                               : &by_property;
+    struct identifier *r =
+        kind == ENVELOPE_CLOUDEVENTS && f->property_count == 0 ? &by_member
+                                                               : &by_property;
     struct identity i;
 
     if (!is_open) {
@@ -93,8 +93,8 @@ static void check_id(const struct postbag_frame *f, enum envelope_kind kind)
                  postbag_linux_port(), "json:$.id", "dead") == POSTBAG_OK);
         is_open = 1;
     }
-    if (kind == ENVELOPE_RAW || (kind != ENVELOPE_CLOUDEVENTS &&
-                                    f->property_count == 0))
+    if (kind == ENVELOPE_RAW ||
+        (kind != ENVELOPE_CLOUDEVENTS && f->property_count == 0))
         return;
     MUST(postbag__identify(r, f, &i) == POSTBAG_OK);
     MUST(i.found && i.id_is_text && i.id_len == 36);

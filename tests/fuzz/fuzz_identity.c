@@ -19,8 +19,8 @@ static void check_identity(const struct identity *i, int is_by_chance)
 
 /* The same frame is the same command; one with another payload is not the same
  * content. */
-static void check_again(struct identifier *r, struct postbag_frame *f,
-    const struct identity *first)
+static void check_again(
+    struct identifier *r, struct postbag_frame *f, const struct identity *first)
 {
     struct identity again;
 
@@ -45,17 +45,16 @@ static void identify(struct identifier *r, struct feed *f, int is_by_chance)
 
     feed_frame(f, &frame, properties);
     MUST(postbag__identify(r, &frame, &first) == POSTBAG_OK);
-    check_identity(&first, is_by_chance && !first.id_is_text &&
-                               first.id_len == 16);
+    check_identity(
+        &first, is_by_chance && !first.id_is_text && first.id_len == 16);
     if (!is_by_chance)
         check_again(r, &frame, &first);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const usual[] = {
-        "cloudevents,id,correlation,json:$.id", "json:$[0].a,topic:2",
-        "topic:1", "correlation", "json:$.\"a b\".c"};
+    static const char *const usual[] = {"cloudevents,id,correlation,json:$.id",
+        "json:$[0].a,topic:2", "topic:1", "correlation", "json:$.\"a b\".c"};
     static const char *const nameless[] = {"dead", "hash", "unprotected"};
     struct identifier r = {0};
     struct feed f;

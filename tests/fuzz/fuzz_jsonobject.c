@@ -34,8 +34,7 @@ static int is_plain(const char *name)
     return 1;
 }
 
-static void check_member(
-    sqlite3_stmt *s, const char *name, const char *value)
+static void check_member(sqlite3_stmt *s, const char *name, const char *value)
 {
     MUST(sqlite3_step(s) == SQLITE_ROW);
     MUST(strcmp((const char *)sqlite3_column_text(s, 0), "text") == 0);

@@ -348,8 +348,9 @@ static void step(struct engine *e, struct sim_port *sim)
     for (int i = 0; i < STEPS; i++) {
         int64_t next_us = 0;
         int64_t now_us = sim->mono_us;
+        int err = postbag__engine_step(e, i == 0 ? POSTBAG_WOKEN : 0, &next_us);
 
-        (void)postbag__engine_step(e, i == 0 ? POSTBAG_WOKEN : 0, &next_us);
+        MUST(err <= POSTBAG_OK);
         if (next_us > now_us)
             sim_pass_ms(sim, (next_us - now_us) / 1000 % 100000 + 1);
     }

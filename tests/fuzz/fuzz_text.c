@@ -97,8 +97,8 @@ static int selects(const char *filter, const char *topic)
     if (!is_plus && (flen != tlen || strncmp(filter, topic, flen) != 0))
         return 0;
     if (filter[flen] == '\0' || topic[tlen] == '\0')
-        return topic[tlen] == '\0' && (filter[flen] == '\0' ||
-                                          strcmp(filter + flen, "/#") == 0);
+        return topic[tlen] == '\0' &&
+               (filter[flen] == '\0' || strcmp(filter + flen, "/#") == 0);
     return selects(filter + flen + 1, topic + tlen + 1);
 }
 
@@ -121,8 +121,8 @@ static int is_filter(const char *filter)
     if (levels == NULL || levels[0] == '\0' || strlen(filter) > 65535)
         return 0;
     for (at = levels; *at != '\0'; at++) {
-        int is_alone = (at == levels || at[-1] == '/') &&
-                       (at[1] == '\0' || at[1] == '/');
+        int is_alone =
+            (at == levels || at[-1] == '/') && (at[1] == '\0' || at[1] == '/');
 
         if ((*at == '+' && !is_alone) ||
             (*at == '#' && (!is_alone || at[1] != '\0')))

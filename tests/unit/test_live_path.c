@@ -48,8 +48,8 @@ static void test_live_path_borders_of_what_is_plain(void **state)
     (void)state;
     char out[64];
 
-    assert_int_equal(postbag__live_path("/r", "", "az`{AZ@[09/:_.-,", out,
-                         sizeof(out)),
+    assert_int_equal(
+        postbag__live_path("/r", "", "az`{AZ@[09/:_.-,", out, sizeof(out)),
         POSTBAG_OK);
     assert_string_equal(out, "/r/cbf29ce484222325-az__AZ__09___.-_.state");
 }
