@@ -11,6 +11,7 @@
 #include "config.h"
 #include "inbox_world.h"
 #include "postbag/care.h"
+#include "proof.h"
 #include "relay.h"
 
 int __real_postbag__prepare(struct db *db, struct stmt *out, const char *sql);
@@ -135,7 +136,6 @@ static void begin_life(uint64_t seed)
 {
     luck = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     (void)draw(2);
-    failures = 0;
 }
 
 /* ---- messages ---------------------------------------------------------- */
@@ -360,12 +360,16 @@ static void live_once(uint64_t seed)
 static void test_no_statement_relay_delivers_once_sqlite_works(void **state)
 {
     uint64_t seed = first_seed();
+    int count = lives(15);
 
     (void)state;
-    for (int i = 0; i < lives(60); i++) {
-        (void)fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-        live_once(seed++);
+    for (int i = 0; i < count; i++) {
+        (void)fprintf(stderr, "POSTBAG_SEED=%llu\n",
+            (unsigned long long)seed + (unsigned)i);
+        live_once(seed + (uint64_t)i);
     }
+    assert_true(failures > 0);
+    proof_say("F16_statements", failures, seed, seed + (uint64_t)count - 1);
 }
 
 int main(void)
