@@ -4,7 +4,8 @@
  * then it hangs up.  The transport over Paho keeps its contract: what it took
  * settles once, up and lost come at most once, nothing comes after disconnect.
  *
- * The first byte: bit 0 a CONNACK of success goes first, bit 1 MQTT 3.1.1.
+ * The first byte: bit 0 a CONNACK of success goes first, bit 1 MQTT 3.1.1, bit
+ * 2 it speaks on only when it has heard something.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -63,14 +64,13 @@ static void talk(struct broker *b, int client)
     if ((b->flags & 1) != 0)
         say(client, (b->flags & 2) != 0 ? yes_4 : yes_5,
             (b->flags & 2) != 0 ? sizeof(yes_4) : sizeof(yes_5));
+    if ((b->flags & 4) != 0)
+        (void)recv(client, heard, sizeof(heard), 0);
     for (int i = 0; i < PIECES && f.left > 0; i++) {
         size_t len;
         uint8_t *piece = feed_bytes(&f, &len);
 
         say(client, piece, len);
-        /* what it says together arrives together, too */
-        if ((piece[0] & 1) == 0)
-            (void)recv(client, heard, sizeof(heard), MSG_DONTWAIT);
     }
     feed_end(&f);
     (void)shutdown(client, SHUT_WR);
