@@ -155,7 +155,9 @@ class Colours(CliTest):
                 [POSTBAG, "relay", "--config", config], stderr=theirs)
             os.close(theirs)
             with os.fdopen(ours, "rb", 0) as screen:
-                text = screen.read(4096)
+                text = b""
+                while b"\n" not in text:  # it comes in pieces
+                    text += screen.read(4096)
                 process.terminate()
                 self.assertEqual(process.wait(DEADLINE_S), OK)
         self.assertIn(b"warning: another process keeps the database", text)
