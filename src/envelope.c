@@ -204,6 +204,9 @@ static int set_response_topic(struct envelope *e, const char *topic)
 /* Headers that are MQTT properties of their own; the rest are user ones. */
 static int add_header(struct envelope *e, const char *name, const char *value)
 {
+    if (name == NULL || value == NULL)
+        return postbag__fail(
+            &e->db->fault, POSTBAG_ENOMEM, "no memory for a header");
     if (strcmp(name, "baggage") == 0)
         return POSTBAG_OK; /* may hold what was not meant for this broker */
     if (strcmp(name, "response_topic") == 0)
@@ -219,12 +222,19 @@ static int add_header(struct envelope *e, const char *name, const char *value)
     return add(e, name, value);
 }
 
+int postbag__envelope_check_headers(struct envelope *e, const char *headers)
+{
+    if (headers == NULL || headers[strspn(headers, " \t\r\n")] == '{')
+        return POSTBAG_OK;
+    return postbag__envelope_refuse(e, "headers are not a JSON object");
+}
+
 static int add_headers(struct envelope *e, const char *headers)
 {
-    int err;
+    int err = postbag__envelope_check_headers(e, headers);
 
-    if (headers == NULL)
-        return POSTBAG_OK;
+    if (err != POSTBAG_OK || headers == NULL)
+        return err;
     postbag__bind_text(&e->each_header, 1, headers);
     while ((err = postbag__row(&e->each_header)) == 1) {
         err = add_header(e, postbag__col_text(&e->each_header, 0),

@@ -74,6 +74,11 @@ void postbag__envelope_attributes(const struct envelope *e,
 POSTBAG_CHECK int postbag__envelope_refuse(
     struct envelope *e, const char *what);
 
+/* Of any other JSON, json_each would give names that are none.  EINVAL: a
+ * writer that went round the trigger, or a damaged file. */
+POSTBAG_CHECK int postbag__envelope_check_headers(
+    struct envelope *e, const char *headers);
+
 /* The statements of the JSON envelope; and the envelope as *out's payload. */
 POSTBAG_CHECK int postbag__envelope_json_open(struct envelope *e);
 POSTBAG_CHECK int postbag__envelope_json(struct envelope *e,

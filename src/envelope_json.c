@@ -232,8 +232,10 @@ int postbag__envelope_json(struct envelope *e, const struct row *row,
 {
     struct attributes a;
     char expiry[RFC3339_SIZE];
-    int err;
+    int err = postbag__envelope_check_headers(e, row->headers);
 
+    if (err != POSTBAG_OK)
+        return err;
     postbag__envelope_attributes(e, row, now, &a);
     bind_attributes(e, row, &a);
     postbag__bind_text(&e->structured, P_EXPIRY, expiry_of(row, now, expiry));

@@ -20,7 +20,8 @@ demo=(gcc libc6-dev cmake ninja-build pkg-config python3 openssl sqlite3
 test=(git g++ libcmocka-dev libcjson-dev libmosquitto-dev clang-format-14
     faketime strace procps iproute2 nftables e2fsprogs xfsprogs mount util-linux
     python3-paho-mqtt)
-full=(clang-14 clang-tidy-14 libclang-rt-14-dev gcc-aarch64-linux-gnu
+full=(clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14 valgrind
+    gcc-aarch64-linux-gnu
     gcc-arm-linux-gnueabihf libc6-dev-arm64-cross libc6-dev-armhf-cross
     qemu-user-static rabbitmq-server make postgresql python3-psycopg2)
 # Debian's, unless they are there from elsewhere.

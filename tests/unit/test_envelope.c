@@ -300,6 +300,25 @@ static void test_envelope_v5_what_mqtt_cannot_carry_is_refused(void **state)
     }
 }
 
+/* A trigger refuses them; a writer that takes it away does not. */
+static void test_envelope_headers_that_are_no_object_are_refused(void **state)
+{
+    static const char *const all[] = {"5", "\"a\"", "[1,2]", " \t[", ""};
+    struct press *p = *state;
+
+    for (size_t i = 0; i < COUNT(all); i++) {
+        for (unsigned version = 4; version <= 5; version++) {
+            press_ok(p, ENVELOPE_CLOUDEVENTS, version,
+                "topic, payload, headers", "'t', '', ' {\"a\":\"b\"}'");
+            p->row.headers = all[i];
+            assert_int_equal(postbag__envelope_build(
+                                 &p->e, &p->row, version, &p->now, &p->f),
+                POSTBAG_EINVAL);
+            assert_has(p->db.fault.text, "headers are not a JSON object");
+        }
+    }
+}
+
 /* A receiver tells by the content type that the payload is the event. */
 static void test_envelope_event_in_an_event_is_refused(void **state)
 {
@@ -411,6 +430,7 @@ int main(void)
         PRESS(test_envelope_expiry_fits_its_four_bytes),
         PRESS(test_envelope_without_a_ttl_does_not_expire),
         PRESS(test_envelope_v5_what_mqtt_cannot_carry_is_refused),
+        PRESS(test_envelope_headers_that_are_no_object_are_refused),
         PRESS(test_envelope_event_in_an_event_is_refused),
         PRESS(test_envelope_content_type_that_mqtt_cannot_carry_is_refused),
         PRESS(test_envelope_text_that_is_not_utf8_is_not_marked_as_text),

@@ -419,6 +419,19 @@ static void test_identity_derived_differs_by_content(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void test_identity_payload_that_begins_with_nul_is_no_json(void **state)
+{
+    static const char *const all[] = {"\0{\"id\":1}", " \0{\"id\":1}"};
+
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct postbag_frame f = frame("");
+
+        f.payload = all[i];
+        f.payload_len = 9;
+        assert_int_equal(identify(state, &f).found, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +454,7 @@ int main(void)
         TEST(test_identity_hash_is_one_if_asked_for),
         TEST(test_identity_unprotected_is_never_the_same),
         TEST(test_identity_without_random_bytes_is_an_error),
+        TEST(test_identity_payload_that_begins_with_nul_is_no_json),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,12 +43,24 @@ static void test_live_path_small_buffer_is_refused(void **state)
         postbag__live_path("/r", "", "main", out, need - 1), POSTBAG_ETOOBIG);
 }
 
+static void test_live_path_borders_of_what_is_plain(void **state)
+{
+    (void)state;
+    char out[64];
+
+    assert_int_equal(
+        postbag__live_path("/r", "", "az`{AZ@[09/:_.-,", out, sizeof(out)),
+        POSTBAG_OK);
+    assert_string_equal(out, "/r/cbf29ce484222325-az__AZ__09___.-_.state");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_live_path_known_hash_gives_known_name),
         cmocka_unit_test(test_live_path_strange_dest_is_made_plain),
         cmocka_unit_test(test_live_path_small_buffer_is_refused),
+        cmocka_unit_test(test_live_path_borders_of_what_is_plain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,8 +76,9 @@ static void accept_all(struct inbox_world *w, struct track *track)
 
 /* ---- the control ------------------------------------------------------- */
 
-/* SELECT, then INSERT, and no constraint. */
-static int look_and_insert(struct db *db, int number)
+/* SELECT, then INSERT, and no constraint.  All have looked before one inserts:
+ * on a busy machine they would not always meet. */
+static int look_and_insert(struct db *db, struct track *track, int number)
 {
     char sql[128];
     int64_t found = 0;
@@ -86,6 +87,7 @@ static int look_and_insert(struct db *db, int number)
     (void)snprintf(
         sql, sizeof(sql), "SELECT count(*) FROM naive WHERE id = %d", number);
     err = postbag__query_i64(db, sql, &found);
+    (void)pthread_barrier_wait(&track->line);
     if (err != POSTBAG_OK || found > 0)
         return err;
     err = postbag__begin(db, DB_FULL);
@@ -105,7 +107,7 @@ static void accept_all_naively(struct inbox_world *w, struct track *track)
         fail_msg("%s", db.fault.text);
     for (int i = 0; i < IDS; i++) {
         (void)pthread_barrier_wait(&track->line);
-        if (look_and_insert(&db, i) != POSTBAG_OK)
+        if (look_and_insert(&db, track, i) != POSTBAG_OK)
             atomic_fetch_add(&track->failed, 1);
     }
     postbag__db_close(&db);

@@ -101,6 +101,30 @@ static void test_topicfilter_list_is_valid_if_each_is(void **state)
     assert_false(postbag__filters_are_valid("a,b#"));
 }
 
+/* The option that holds the list is shorter. */
+static void test_topicfilter_list_has_no_room_for_a_huge_one(void **state)
+{
+    static char list[2048];
+
+    (void)state;
+    memset(list, 'a', sizeof(list) - 1);
+    assert_false(postbag__filters_match(list, list));
+    assert_false(postbag__filters_are_valid(list));
+    memcpy(list + sizeof(list) - 4, ",b ", 3);
+    assert_true(postbag__filters_match(list, "b"));
+    list[1023] = '\0';
+    assert_true(postbag__filters_match(list, list));
+    assert_true(postbag__filters_are_valid(list));
+}
+
+static void test_topicfilter_nothing_selects_what_is_no_topic(void **state)
+{
+    (void)state;
+    assert_false(postbag__filter_matches("#", ""));
+    assert_false(postbag__filter_matches("#", "a/+"));
+    assert_false(postbag__filter_matches("$share/g", "a"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +135,8 @@ int main(void)
         cmocka_unit_test(test_topicfilter_other_topics_do_not_match),
         cmocka_unit_test(test_topicfilter_list_selects_by_any_of_it),
         cmocka_unit_test(test_topicfilter_list_is_valid_if_each_is),
+        cmocka_unit_test(test_topicfilter_list_has_no_room_for_a_huge_one),
+        cmocka_unit_test(test_topicfilter_nothing_selects_what_is_no_topic),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,6 +126,38 @@ static void test_utf8_mqtt_string_has_no_control_character(void **state)
         assert_true(postbag_is_mqtt_text(good[i], strlen(good[i])));
 }
 
+static void test_utf8_what_cannot_be_seen_is_not_printable(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t len;
+    } all[] = {
+        {"a", 1},
+        {"", 0},
+        {"\x1f", 0},
+        {"\xc2\x85", 0},     /* U+0085 */
+        {"\xe2\x80\x8a", 3}, /* U+200A, a thin space */
+        {"\xe2\x80\x8b", 0}, /* U+200B, zero width */
+        {"\xe2\x80\x8f", 0}, /* U+200F, right to left */
+        {"\xe2\x80\x90", 3}, /* U+2010, a hyphen */
+        {"\xe2\x80\xa7", 3},
+        {"\xe2\x80\xa8", 0}, /* U+2028, a line ends */
+        {"\xe2\x80\xae", 0}, /* U+202E, an override */
+        {"\xe2\x80\xaf", 3},
+        {"\xe2\x81\x9f", 3},
+        {"\xe2\x81\xa0", 0}, /* U+2060 */
+        {"\xe2\x81\xaf", 0},
+        {"\xe2\x81\xb0", 3},
+        {"\xef\xbb\xbf", 0}, /* U+FEFF */
+        {"\xf0\x9f\x98\x80", 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (postbag__utf8_printable(all[i].text) != all[i].len)
+            fail_msg("the %zu. of them", i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +166,7 @@ int main(void)
         cmocka_unit_test(test_utf8_truncated_sequence_is_not),
         cmocka_unit_test(test_utf8_all_code_points_but_surrogates_and_nul),
         cmocka_unit_test(test_utf8_mqtt_string_has_no_control_character),
+        cmocka_unit_test(test_utf8_what_cannot_be_seen_is_not_printable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
