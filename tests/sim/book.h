@@ -35,6 +35,7 @@ struct message {
     uint8_t id[16];
     int txn;
     int is_back; /* with a savepoint */
+    int is_reply; /* is put once more when its command comes again */
     int64_t seq; /* 0: not seen in the log yet */
     int lane, key, coalesce; /* key, coalesce: 0 is none */
     int64_t ttl_ms, put_us;

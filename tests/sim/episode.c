@@ -109,6 +109,7 @@ static struct world *begin(uint64_t seed, episode_tune tune)
         w->processes[i].world = w;
         w->processes[i].index = i;
         w->processes[i].starts_us = w->now_us + i * 1000;
+        w->processes[i].firmware.retry = -1;
         port_init(&w->processes[i]);
     }
     return w;
@@ -300,7 +301,8 @@ static void begin_step(struct world *w)
 {
     w->steps++;
     w->stepped = NULL;
-    w->was_nested = w->was_taken = 0;
+    w->was_nested = 0;
+    w->nested_owner = NULL;
     wake_up(w);
     broker_step(w);
 }
@@ -312,16 +314,16 @@ static void chaos_step(struct world *w)
 
     begin_step(w);
     maybe_strike(w);
-    if (what < 30 && p != NULL && p->is_alive)
+    if (what < 40 && p != NULL && p->is_alive)
         firmware_step(p);
-    else if (what < 32)
+    else if (what < 41)
         operator_step(w);
-    else if (what < 36)
+    else if (what < 43)
         send_command(w);
-    else if (what < 85 && run_what_is_due(w))
+    else if (what < 90 && run_what_is_due(w))
         return;
     else
-        pass_time(w, luck_between(&w->luck, 1, 200000));
+        pass_time(w, luck_below(&w->luck, 10) == 0 ? 5000000 : 50000);
 }
 
 /* ---- rest ---- */
@@ -360,7 +362,7 @@ static void rest_step(struct world *w)
     struct process *p = some_process(w);
 
     begin_step(w);
-    if (p != NULL && w->steps % 4 == 0)
+    if (p != NULL && w->steps % 16 == 0)
         firmware_step(p);
     else if (!run_what_is_due(w))
         pass_time(w, 1000000);

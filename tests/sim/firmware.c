@@ -67,12 +67,12 @@ static int is_lost(struct process *p)
     return 1;
 }
 
-/* With its process: what was not committed is gone. */
+/* With its process what was not committed is gone.  The ids of what it does not
+ * know the outcome of it has in a file of its own. */
 void firmware_forget(struct process *p)
 {
     if (p->firmware.txn >= 0)
         roll_back(p);
-    p->firmware.retry = -1;
 }
 
 static int commit(struct process *p)
@@ -101,7 +101,7 @@ static void end_with_commit(struct process *p)
     if (p->is_dying || err == POSTBAG_EIO) {
         over(p, UNKNOWN, 0);
         postbag_rollback(p->writer);
-        if (!p->is_dying && pulled < 0 && w->book.txns[txn].count > 0)
+        if (pulled < 0 && w->book.txns[txn].count > 0)
             f->retry = txn;
     } else if (err == POSTBAG_OK) {
         over(p, COMMITTED, w->p.is_full_writer);
@@ -338,6 +338,7 @@ static void reply(struct world *w, struct process *p, int txn,
         return;
     out.id = &id;
     m->is_stamped = 1;
+    m->is_reply = 1;
     if (postbag_reply(writer, cmd, &out, NULL) == POSTBAG_OK)
         happened(w, REPLIED);
     else

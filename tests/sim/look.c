@@ -27,6 +27,7 @@ static const char *const sql[LOOK_STATEMENTS] = {
     [LOOK_EFFECTS] = "SELECT command, times FROM effects",
     [LOOK_STORY] = "SELECT txn FROM story ORDER BY txn",
     [LOOK_LOG] = "SELECT seq, id, priority FROM outbox ORDER BY seq",
+    [LOOK_INTEGRITY] = "PRAGMA integrity_check",
     [LOOK_HELD_ROW] = "SELECT state, due_boot, due_ms FROM outbox_held"
                       " WHERE dest = 'main' AND seq = ?1",
 };
@@ -164,7 +165,7 @@ static void read_held(struct world *w)
     while (next(w, s)) {
         struct message *m = book_find(w, sqlite3_column_blob(s, 6));
 
-        if (m == NULL || m->seq != number(s, 0)) {
+        if (m == NULL || (m->seq != number(s, 0) && !m->is_reply)) {
             broken(w, "S4_no_loss", "seq %lld is held, and is not ours",
                 (long long)number(s, 0));
             continue;
@@ -177,6 +178,7 @@ static void read_held(struct world *w)
         m->attempts = number(s, 2);
         m->is_due_of_boot = is_of_boot(w, s, 3);
         m->due_ms = number(s, 4);
+        w->count[BEHIND] += m->state == 'b' && m->then != 'b';
         w->seen.held += m->state != 'd';
         w->seen.dead += m->state == 'd';
         w->seen.held_settled += m->seq <= w->seen.lanes[m->lane].acked;
@@ -265,7 +267,7 @@ static void read_log(struct world *w)
             number(s, 0) > w->seen.lanes[number(s, 2) & 3].acked;
         if (m != NULL)
             m->is_stored = 1;
-        if (m != NULL && m->seq != number(s, 0))
+        if (m != NULL && m->seq != number(s, 0) && !m->is_reply)
             broken(w, "S4_no_loss", "a row has changed its seq %lld",
                 (long long)number(s, 0));
     }
@@ -337,4 +339,30 @@ char look_state(
         *due_ms = number(s, 2);
     }
     return state;
+}
+
+int64_t look_epoch(struct world *w)
+{
+    sqlite3_stmt *s = w->seen.statements[LOOK_DEST];
+    int64_t epoch = w->seen.epoch;
+
+    if (w->seen.db == NULL || sqlite3_step(s) != SQLITE_ROW)
+        return epoch; /* nobody can read now, nor take over */
+    epoch = number(s, 0);
+    (void)sqlite3_reset(s);
+    return epoch;
+}
+
+int look_integrity(struct world *w, char *out, size_t size)
+{
+    sqlite3_stmt *s = w->seen.statements[LOOK_INTEGRITY];
+    int rows = 0;
+
+    out[0] = '\0';
+    if (w->seen.db == NULL)
+        return 0;
+    while (next(w, s))
+        if (rows++ == 0)
+            (void)snprintf(out, size, "%s", text(s, 0));
+    return strcmp(out, "ok") != 0;
 }

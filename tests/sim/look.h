@@ -6,6 +6,7 @@
 #ifndef POSTBAG_SIM_LOOK_H
 #define POSTBAG_SIM_LOOK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct sqlite3;
@@ -24,6 +25,7 @@ enum {
     LOOK_LOG,
     LOOK_VERSION,
     LOOK_HELD_ROW,
+    LOOK_INTEGRITY,
     LOOK_STATEMENTS
 };
 
@@ -57,5 +59,10 @@ void look_again(struct world *w, int is_full);
 void look_close(struct world *w);
 /* 'r', 'b', 'd', 's' of outbox_held, 0: it is not there. */
 char look_state(struct world *w, int64_t seq, int64_t *due_ms, int *is_of_boot);
+
+/* Of the destination, now. */
+int64_t look_epoch(struct world *w);
+/* 1: something is wrong with the file. */
+int look_integrity(struct world *w, char *out, size_t size);
 
 #endif

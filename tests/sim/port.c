@@ -122,6 +122,7 @@ static int gate_enter(void *ctx, struct postbag_gate *gate, int64_t until_us)
 {
     struct world *w = world_of(ctx);
 
+    process_nest(w);
     if (!gate->is_held) {
         gate->is_held = 1;
         return POSTBAG_OK;
@@ -173,6 +174,19 @@ void port_forget(struct process *p)
     for (int i = 0; i < LOCKS; i++)
         if (p->world->locks[i].owner == p)
             p->world->locks[i].owner = NULL;
+}
+
+int port_has_lock(const struct process *p, const char *end)
+{
+    for (int i = 0; i < LOCKS; i++) {
+        const struct file_lock *l = &p->world->locks[i];
+        size_t len = strlen(l->path);
+
+        if (l->owner == p && len > strlen(end) &&
+            strcmp(l->path + len - strlen(end), end) == 0)
+            return 1;
+    }
+    return 0;
 }
 
 static int replace_file(

@@ -93,10 +93,9 @@ static void plan_death(struct world *w, struct process *p)
     static const enum memdisk_call calls[] = {
         MEMDISK_ANY, MEMDISK_WRITE, MEMDISK_SYNC, MEMDISK_LOCK};
     enum memdisk_call call = calls[luck_below(&w->luck, 4)];
+    /* calls are few or many: each beginning is as likely */
     uint64_t nth =
-        1 + luck_below(&w->luck, call == MEMDISK_SYNC    ? 3
-                                 : call == MEMDISK_WRITE ? 20
-                                                         : 60);
+        1 + luck_below(&w->luck, 1u << luck_below(&w->luck, 8));
 
     if (w->io_heals_us != 0)
         memdisk_fail(w->disk, MEMDISK_ANY, 1, SQLITE_IOERR, 1, 0);
@@ -110,6 +109,7 @@ static void plan_death(struct world *w, struct process *p)
             SQLITE_FULL, SQLITE_IOERR_READ, SQLITE_IOERR_NOMEM};
 
         happened(w, IO_ERROR);
+        w->disruptions++;
         memdisk_fail(w->disk, call, nth, errors[luck_below(&w->luck, 5)], 0,
             (int)luck_below(&w->luck, 2));
     }
@@ -237,8 +237,7 @@ void process_start(struct process *p)
     p->number = ++w->next_number;
     p->is_alive = 1;
     p->next_us = p->work_us = w->now_us;
-    p->firmware = (struct firmware){
-        .txn = -1, .savepoint = -1, .retry = -1, .pulled = -1};
+    p->firmware.txn = p->firmware.savepoint = p->firmware.pulled = -1;
     before = process_enter(p);
     err = open_db(p);
     if (err == POSTBAG_OK)
@@ -294,6 +293,26 @@ void process_work(struct process *p)
     if (did || err != POSTBAG_OK)
         say(w, "p%d works: %d", p->index, err);
     (void)process_bury(p);
+}
+
+void process_nest(struct world *w)
+{
+    struct process *p = &w->processes[luck_below(&w->luck, w->p.processes)];
+    int64_t epoch = look_epoch(w);
+
+    if (w->depth != 1 || w->is_nested || !p->is_alive || p->thaws_us != 0 ||
+        p->depth > 0 || p->is_dying || !strikes(w, NESTED))
+        return;
+    happened(w, NESTED);
+    w->is_nested = w->was_nested = 1;
+    say(w, "meanwhile:");
+    if (luck_hits(&w->luck, 500))
+        process_step(p);
+    else
+        firmware_step(p);
+    w->is_nested = 0;
+    if (look_epoch(w) != epoch)
+        w->nested_owner = p;
 }
 
 void process_stop(struct process *p)

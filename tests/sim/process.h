@@ -51,6 +51,8 @@ struct process {
 void port_init(struct process *p);
 void port_changed(struct world *w, struct process *by);
 void port_forget(struct process *p);
+/* A lock file whose path ends so. */
+int port_has_lock(const struct process *p, const char *end);
 
 /* May fail, as the disk may: it is tried again later. */
 void process_start(struct process *p);
@@ -67,6 +69,9 @@ int process_bury(struct process *p);
 /* From now on calls are this process's; returns the one before. */
 struct process *process_enter(struct process *p);
 void process_leave(struct world *w, struct process *before);
+
+/* Here the process that runs loses the processor: another one has it. */
+void process_nest(struct world *w);
 
 /* One thing that the firmware does next. */
 void firmware_step(struct process *p);

@@ -70,7 +70,7 @@ static uint64_t mix_text(uint64_t print, const char *text)
     return text == NULL ? mix(print, "", 0) : mix(print, text, strlen(text));
 }
 
-/* All but the time, which is put right once the clock is set. */
+/* All but time and timequality, which are put right once the clock is set. */
 static uint64_t print_of(const struct postbag_frame *f, const char **id)
 {
     uint64_t print = mix_text(UINT64_C(14695981039346656037), f->topic);
@@ -83,7 +83,7 @@ static uint64_t print_of(const struct postbag_frame *f, const char **id)
 
         if (strcmp(p->name, "id") == 0)
             *id = p->value;
-        if (strcmp(p->name, "time") != 0)
+        if (strncmp(p->name, "time", 4) != 0)
             print = mix_text(mix_text(print, p->name), p->value);
     }
     return mix(print, &f->retain, sizeof(f->retain));
@@ -212,6 +212,7 @@ static int wire_send(struct postbag_transport *t,
     flight.message = (int)(m - w->book.messages);
     say(w, "p%d sends m%d seq %" PRId64 "%s", wire->process->index,
         flight.message, m->seq, wire->is_mute ? " in vain" : "");
+    process_nest(w);
     check_attempt(w, wire->process, m, print);
     if (!wire->is_mute)
         reach_broker(wire, m, &flight, print);

@@ -68,7 +68,8 @@ struct world {
     struct process *stepped;   /* whose relay the last step was; NULL: none's */
     struct process *owner;     /* of the destination */
     unsigned owner_number;     /* its life then */
-    int was_nested, was_taken; /* in the last step */
+    int was_nested; /* in the last step, */
+    struct process *nested_owner; /* and this one took over */
     /* Deaths, takeovers, whatever makes it right to send again what was sent. */
     uint64_t disruptions;
     int is_healed, must_look_at_all;
