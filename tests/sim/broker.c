@@ -53,6 +53,7 @@ static void answer_connect(struct world *w, struct wire *wire)
         return;
     }
     wire->state = WIRE_UP;
+    wire->failures = 0;
     wire->next_command = 0;
     wire->receive_max = link.receive_max;
     say(w, "p%d %s up", wire->process->index, wire->is_inbound ? "in" : "out");

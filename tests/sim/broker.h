@@ -48,6 +48,8 @@ struct wire {
     int is_subscribed;
     int next_command; /* of those to deliver */
     uint32_t receive_max;
+    int failures;       /* of attempts, in a row */
+    int64_t failing_us; /* since when */
     struct flight flights[FLIGHTS];
     int flight_count;
 };

@@ -101,6 +101,7 @@ static struct world *begin(uint64_t seed, episode_tune tune)
         luck_hits(&w->luck, 700) ? INT64_C(1800000000000) : 0;
     w->disk = memdisk_new(luck_next(&w->luck));
     memdisk_sector(w->disk, w->p.sector);
+    memdisk_lie(w->disk, w->p.disk_lies);
     memdisk_clock(world_wall_ms, sleep_us, w);
     w->seen.version = -1;
     w->bystander.world = w;
@@ -260,6 +261,8 @@ static int64_t next_us(const struct world *w)
     for (unsigned i = 0; i < w->p.processes; i++) {
         const struct process *p = &w->processes[i];
 
+        if (p->is_alive && p->bag == NULL)
+            continue;
         if (p->is_alive && p->thaws_us == 0)
             at = earlier(at, earlier(p->next_us, p->work_us));
         else
@@ -276,12 +279,12 @@ static int run_what_is_due(struct world *w)
 
         if (!p->is_alive || p->thaws_us != 0)
             continue;
-        if (p->next_us <= w->now_us) {
+        if (p->bag != NULL && p->next_us <= w->now_us) {
             w->stepped = p;
             process_step(p);
             return 1;
         }
-        if (p->work_us <= w->now_us) {
+        if (p->bag != NULL && p->work_us <= w->now_us) {
             process_work(p);
             return 1;
         }
@@ -332,6 +335,11 @@ static void heal(struct world *w)
 {
     say(w, "healed");
     w->is_healed = 1;
+    w->sent_before_healed = w->broker.publishes;
+    w->waited_before_healed = (uint64_t)w->seen.waiting;
+    for (unsigned i = 0; w->p.has_no_relay && i < w->p.processes; i++)
+        if (w->processes[i].is_alive)
+            process_kill(&w->processes[i], "to begin with a relay");
     w->io_heals_us = w->room_heals_us = 0;
     memdisk_room(w->disk, 0);
     if (w->wall_offset_ms < INT64_C(1700000000000))
@@ -413,6 +421,8 @@ static void heal_and_rest(struct world *w)
         broken(w, "L4_requeued_is_sent", "%" PRId64 " are dead", w->seen.dead);
     if (w->broken[0] == '\0')
         check_quiet(w);
+    if (w->p.spoil != NULL)
+        w->p.spoil(w);
     if (w->broken[0] == '\0')
         check_rest(w);
 }
@@ -428,6 +438,10 @@ static void add_up(struct tally *t, const struct world *w)
     t->commands += (uint64_t)w->book.command_count;
     for (int i = 0; i < MARKS; i++)
         t->count[i] += w->count[i];
+    for (int i = 0; i < w->book.message_count; i++)
+        t->stood += book_stands(w, &w->book.messages[i]) ? 1u : 0u;
+    t->sent_before_healed += w->sent_before_healed;
+    t->waited_before_healed += w->waited_before_healed;
     t->hash = w->hash;
     if (t->broken[0] == '\0')
         (void)snprintf(t->broken, sizeof(t->broken), "%s", w->broken);

@@ -15,6 +15,7 @@ typedef void (*episode_tune)(struct params *p, struct luck *luck);
 /* What came of some episodes. */
 struct tally {
     uint64_t episodes, steps, messages, publishes, commands;
+    uint64_t stood, sent_before_healed, waited_before_healed;
     uint64_t count[MARKS];
     uint64_t hash; /* of the last trace */
     char broken[400];

@@ -214,7 +214,7 @@ static void put(struct process *p)
     struct message *m;
     int err;
 
-    if (w->book.message_count >= w->p.most_messages)
+    if (p->is_dying || w->book.message_count >= w->p.most_messages)
         return;
     (void)p->port.uuid(p, id.b);
     m = book_put(w, p->firmware.txn, id.b);
@@ -427,7 +427,8 @@ static void act(struct process *p)
     } else if (what < 50) {
         savepoint(p);
     } else {
-        put(p);
+        for (uint32_t n = 1 + luck_below(&w->luck, 4); n > 0 && !is_lost(p); n--)
+            put(p);
     }
 }
 

@@ -11,6 +11,7 @@
 
 struct message;
 struct process;
+struct wire;
 struct world;
 
 /* After each step; the whole file is looked at after each crash and now and
@@ -42,6 +43,9 @@ void S6_repeated_for_a_reason(struct world *w, const struct message *m);
 void S7_key_in_order(struct world *w, const struct message *m);
 void S8_sent_by_the_owner(
     struct world *w, const struct process *p, const struct message *m);
+/* Each attempt waits a random part of a delay that doubles: a dozen that failed
+ * in less time than the first delay would be great luck. */
+void S9_reconnects_back_off(struct world *w, struct wire *wire);
 void S9_not_before_it_is_due(struct world *w, const struct message *m);
 
 /* ---- rules of a step ---- */

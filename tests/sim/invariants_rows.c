@@ -57,6 +57,7 @@ void S7_key_in_order(struct world *w, const struct message *m)
     }
 }
 
+/* Not so of what was dropped by a relay that died before it could write so. */
 void S7_first_deliveries_ascend(struct world *w)
 {
     struct book *b = &w->book;
@@ -69,7 +70,7 @@ void S7_first_deliveries_ascend(struct world *w)
             if (a->key != 0 && a->key == z->key && a->lane == z->lane &&
                 a->seq > 0 && a->seq < z->seq && a->first_place > 0 &&
                 z->first_place > 0 && a->first_place > z->first_place &&
-                !a->was_dead)
+                !a->was_dead && a->ttl_ms == 0 && a->coalesce == 0)
                 broken(w, "S7_first_deliveries_ascend",
                     "m%d arrived before m%d of its key", j, i);
         }
@@ -81,6 +82,19 @@ void S8_sent_by_the_owner(
     if (w->owner != p && !w->was_nested)
         broken(w, "S8_lease", "p%d sends m%d, and is not the owner", p->index,
             number_of(w, m));
+}
+
+void S9_reconnects_back_off(struct world *w, struct wire *wire)
+{
+    if (wire->failures++ == 0)
+        wire->failing_us = w->now_us;
+    if (wire->failures > 12 &&
+        w->now_us - wire->failing_us <
+            (int64_t)w->p.config.reconnect_base_ms * 1000)
+        broken(w, "S9_reconnects_back_off", "p%d made %d attempts in %" PRId64
+                                            " us",
+            wire->process->index, wire->failures,
+            w->now_us - wire->failing_us);
 }
 
 void S9_not_before_it_is_due(struct world *w, const struct message *m)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "memdisk.h"
+#include "postbag/admin.h"
 #include "postbag/slow.h"
 #include "world.h"
 
@@ -216,6 +217,16 @@ static int open_bag(struct process *p)
     return err;
 }
 
+/* As an installer does, where the relay is another program. */
+static int make_tables(struct process *p)
+{
+    const struct postbag_admin_config c = {.struct_size = sizeof(c),
+        .db_path = world_db(p->world),
+        .port = &p->port};
+
+    return postbag_admin_init(&c, 0, NULL);
+}
+
 static int open_writer(struct process *p)
 {
     const struct postbag_writer_config c = {.struct_size = sizeof(c),
@@ -240,7 +251,9 @@ void process_start(struct process *p)
     p->firmware.txn = p->firmware.savepoint = p->firmware.pulled = -1;
     before = process_enter(p);
     err = open_db(p);
-    if (err == POSTBAG_OK)
+    if (err == POSTBAG_OK && w->p.has_no_relay && !w->is_healed)
+        err = make_tables(p);
+    else if (err == POSTBAG_OK)
         err = open_bag(p);
     if (err == POSTBAG_OK)
         err = open_writer(p);
@@ -306,7 +319,7 @@ void process_nest(struct world *w)
     happened(w, NESTED);
     w->is_nested = w->was_nested = 1;
     say(w, "meanwhile:");
-    if (luck_hits(&w->luck, 500))
+    if (p->bag != NULL && luck_hits(&w->luck, 500))
         process_step(p);
     else
         firmware_step(p);
@@ -323,7 +336,7 @@ void process_stop(struct process *p)
 
     look_close(w); /* so that the last one to close is one of them */
     firmware_forget(p);
-    err = postbag_stop(p->bag, 300);
+    err = p->bag == NULL ? POSTBAG_OK : postbag_stop(p->bag, 300);
     if (!p->is_dying)
         close_all(p);
     process_leave(w, before);

@@ -34,6 +34,7 @@ static int wire_connect(struct postbag_transport *t,
     demand(wire, wire->state == WIRE_CLOSED, "connect while connected");
     if (wire->process->is_dying)
         return POSTBAG_ELINK;
+    S9_reconnects_back_off(w, wire);
     wire->state = WIRE_CONNECTING;
     wire->up = up;
     wire->connect = *c;

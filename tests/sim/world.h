@@ -30,6 +30,9 @@ struct params {
     int has_order; /* 0: messages have no keys */
     uint32_t ttl_ms;
     unsigned coalesces, urgent; /* permille of messages */
+    int has_no_relay;           /* before all is healed */
+    int disk_lies;              /* it takes no sync for one */
+    void (*spoil)(struct world *w); /* what a control does before the end */
     struct postbag_config config;
 };
 
@@ -73,6 +76,7 @@ struct world {
     /* Deaths, takeovers, whatever makes it right to send again what was sent. */
     uint64_t disruptions;
     int is_healed, must_look_at_all;
+    uint64_t sent_before_healed, waited_before_healed;
 
     uint64_t count[MARKS];
     uint64_t steps;
