@@ -264,7 +264,7 @@ static void deliver_again(struct world *w, struct wire *wire)
 {
     int count = w->book.command_count;
 
-    if (wire->is_inbound && count > 0) {
+    if (wire->is_subscribed && !wire->is_deaf && count > 0) {
         wire->next_command = (int)luck_below(&w->luck, (uint32_t)count);
         w->book.commands[wire->next_command].is_acked = 0;
     }

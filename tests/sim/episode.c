@@ -385,10 +385,17 @@ static void come_to_rest(struct world *w)
         rest_step(w);
         check_step(w);
     }
-    if (w->steps >= last)
-        broken(w, "L1_L2_all_is_sent_and_done",
-            "%" PRId64 " wait, %" PRId64 " are held", w->seen.waiting,
-            w->seen.held);
+    if (w->steps < last)
+        return;
+    for (int i = 0; i < w->book.command_count; i++) {
+        const struct command *c = &w->book.commands[i];
+
+        if (!c->is_acked || (!c->is_done && !c->is_dead))
+            broken(w, "L2_commands_are_done", "c%d is %s, delivered %u times",
+                i, c->is_acked ? "stored" : "not stored", c->deliveries);
+    }
+    broken(w, "L1_all_is_sent", "%" PRId64 " wait, %" PRId64 " are held",
+        w->seen.waiting, w->seen.held);
 }
 
 /* L3: nobody has anything to do soon. */
