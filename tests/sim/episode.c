@@ -67,6 +67,7 @@ static void draw(struct params *p, struct luck *l)
     p->most_messages = ONE_OF(l, 20, 100, 300);
     p->max_commands = ONE_OF(l, 0, 10, 40);
     p->has_plain_writers = luck_hits(l, 500);
+    p->has_operator = 1;
     p->is_full_writer = luck_hits(l, 600);
     p->ttl_ms = ONE_OF(l, 0, 0, 1000, 20000);
     p->coalesces = ONE_OF(l, 0, 0, 100, 500);
@@ -319,7 +320,7 @@ static void chaos_step(struct world *w)
     maybe_strike(w);
     if (what < 40 && p != NULL && p->is_alive)
         firmware_step(p);
-    else if (what < 41)
+    else if (what < 41 && w->p.has_operator)
         operator_step(w);
     else if (what < 43)
         send_command(w);
@@ -401,7 +402,7 @@ static void come_to_rest(struct world *w)
 /* L3: nobody has anything to do soon. */
 static void check_quiet(struct world *w)
 {
-    int64_t until_us = w->now_us + 30000000;
+    int64_t until_us = w->now_us + 10000000;
     unsigned steps = 0;
 
     while (w->now_us < until_us && w->broken[0] == '\0') {
@@ -410,8 +411,8 @@ static void check_quiet(struct world *w)
         check_step(w);
         pass_time(w, 30000000);
     }
-    if (steps > w->p.processes * 800)
-        broken(w, "L3_quiet", "%u steps in 30 s with nothing to do", steps);
+    if (steps > w->p.processes * 300)
+        broken(w, "L3_quiet", "%u steps in 10 s with nothing to do", steps);
     happened(w, QUIET);
 }
 

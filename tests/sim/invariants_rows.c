@@ -106,10 +106,10 @@ void S9_not_before_it_is_due(struct world *w, const struct message *m)
     if (m->state == 0)
         return;
     state = look_state(w, m->seq, &due_ms, &is_of_boot);
-    if (state == 'b' || state == 'd')
+    /* what may kill the process is put off, or dead, before it is tried */
+    if ((state == 'b' || state == 'd') && m->state == state)
         broken(w, "S9_not_before_it_is_due", "m%d is sent, and is %s",
             number_of(w, m), state == 'b' ? "behind" : "dead");
-    /* what may kill the process is put off before it is tried */
     if (state == 'r' && is_of_boot && due_ms > boot_ms(w) &&
         m->is_due_of_boot && m->due_ms > boot_ms(w))
         broken(w, "S9_not_before_it_is_due",
@@ -126,10 +126,10 @@ void check_attempt(
     if (!m->is_reply) { /* each time that it is put it has another seq */
         S5_same_bytes(w, m, print);
         S6_repeated_for_a_reason(w, m);
+        S9_not_before_it_is_due(w, m);
     }
     S7_key_in_order(w, m);
     S8_sent_by_the_owner(w, p, m);
-    S9_not_before_it_is_due(w, m);
     m->last_process = p->index;
 }
 

@@ -156,6 +156,22 @@ static void clear_held(struct world *w)
     }
 }
 
+/* A reply that was put more than once is in several rows: the last counts. */
+static void read_held_row(struct world *w, sqlite3_stmt *s, struct message *m)
+{
+    char state = text(s, 1)[0];
+
+    S9_attempts_and_delay(
+        w, m, number(s, 2), state, is_of_boot(w, s, 3), number(s, 4));
+    S10_dead_for_a_reason(w, m, state, number(s, 2), text(s, 5));
+    w->count[BEHIND] += state == 'b' && m->then != 'b';
+    m->state = state;
+    m->was_dead |= state == 'd';
+    m->attempts = number(s, 2);
+    m->is_due_of_boot = is_of_boot(w, s, 3);
+    m->due_ms = number(s, 4);
+}
+
 static void read_held(struct world *w)
 {
     sqlite3_stmt *s = w->seen.statements[LOOK_HELD];
@@ -164,24 +180,17 @@ static void read_held(struct world *w)
     w->seen.held = w->seen.dead = w->seen.held_settled = 0;
     while (next(w, s)) {
         struct message *m = book_find(w, sqlite3_column_blob(s, 6));
+        int is_dead = text(s, 1)[0] == 'd';
 
-        if (m == NULL || (m->seq != number(s, 0) && !m->is_reply)) {
+        w->seen.held += !is_dead;
+        w->seen.dead += is_dead;
+        w->seen.held_settled +=
+            number(s, 0) <= w->seen.lanes[number(s, 7) & 3].acked;
+        if (m != NULL && m->seq == number(s, 0))
+            read_held_row(w, s, m);
+        else if (m == NULL || !m->is_reply)
             broken(w, "S4_no_loss", "seq %lld is held, and is not ours",
                 (long long)number(s, 0));
-            continue;
-        }
-        S9_attempts_and_delay(w, m, number(s, 2), text(s, 1)[0],
-            is_of_boot(w, s, 3), number(s, 4));
-        S10_dead_for_a_reason(w, m, text(s, 1)[0], number(s, 2), text(s, 5));
-        m->state = text(s, 1)[0];
-        m->was_dead |= m->state == 'd';
-        m->attempts = number(s, 2);
-        m->is_due_of_boot = is_of_boot(w, s, 3);
-        m->due_ms = number(s, 4);
-        w->count[BEHIND] += m->state == 'b' && m->then != 'b';
-        w->seen.held += m->state != 'd';
-        w->seen.dead += m->state == 'd';
-        w->seen.held_settled += m->seq <= w->seen.lanes[m->lane].acked;
     }
 }
 

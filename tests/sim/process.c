@@ -302,7 +302,7 @@ void process_work(struct process *p)
     int err = postbag_work(p->bag, &did);
 
     process_leave(w, before);
-    p->work_us = w->now_us + (did ? 0 : 100000);
+    p->work_us = w->now_us + (did ? 0 : 1000000);
     if (did || err != POSTBAG_OK)
         say(w, "p%d works: %d", p->index, err);
     (void)process_bury(p);

@@ -15,6 +15,7 @@ static void more(struct params *p, enum sim_mark fault, unsigned rate)
 static void nothing(struct params *p)
 {
     memset(p->rates, 0, sizeof(p->rates));
+    p->has_operator = 0;
     p->config.max_rows = 0;
     p->config.overflow = NULL;
     p->ttl_ms = 0;
@@ -38,7 +39,7 @@ static void test_T1_rollback_leaves_no_outbox_row(void **state)
         .row = "T1_sim",
         .tune = tune_T1,
         .first_seed = 10000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {ROLLED_BACK, SAVEPOINT_BACK, MARKS}});
 }
 
@@ -61,7 +62,7 @@ static void test_T2_crash_after_commit_loses_no_message(void **state)
         .row = "T2_sim",
         .tune = tune_T2,
         .first_seed = 20000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {KILL, KILL_IN_CALL, POWER_CUT, CUT_IN_CALL, MARKS}});
 }
 
@@ -84,7 +85,7 @@ static void test_T3_two_relays_have_one_owner(void **state)
         .row = "T3_sim",
         .tune = tune_T3,
         .first_seed = 30000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {TAKEN_OVER, MARKS}});
 }
 
@@ -107,7 +108,7 @@ static void test_T4_crash_after_publish_sends_the_same_again(void **state)
         .row = "T4_sim",
         .tune = tune_T4,
         .first_seed = 40000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {KILL_AT_PUBLISH, MARKS}});
     assert_true(t.count[REPEATED] > 0);
 }
@@ -130,7 +131,7 @@ static void test_T5_concurrent_duplicates_have_one_effect(void **state)
         .row = "T5_sim",
         .tune = tune_T5,
         .first_seed = 50000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {ACCEPTED_AGAIN, MARKS}});
 }
 
@@ -151,7 +152,7 @@ static void test_T6_crash_before_the_ack_repeats_no_effect(void **state)
         .row = "T6_sim",
         .tune = tune_T6,
         .first_seed = 60000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {KILL_AT_HOOK, MARKS}});
 }
 
@@ -172,7 +173,7 @@ static void test_T7_broker_down_is_asked_at_due_times(void **state)
         .row = "T7_sim",
         .tune = tune_T7,
         .first_seed = 70000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {OUTAGE, REFUSE_CONNECT, MUTE_CONNECT, MARKS}});
 }
 
@@ -194,7 +195,7 @@ static void test_T8_poison_becomes_a_dead_letter(void **state)
         .row = "T8_sim",
         .tune = tune_T8,
         .first_seed = 80000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {DEAD, MARKS}});
 }
 
@@ -217,7 +218,7 @@ static void test_T9_expired_lease_is_taken_over(void **state)
         .row = "T9_sim",
         .tune = tune_T9,
         .first_seed = 90000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {TAKEN_OVER, MARKS}});
 }
 
@@ -240,7 +241,7 @@ static void test_T10_order_of_a_key_survives_refusals(void **state)
         .row = "T10_sim",
         .tune = tune_T10,
         .first_seed = 100000,
-        .episodes = 12,
+        .episodes = 6,
         .marks = {HELD, BEHIND, REPEATED, MARKS}});
 }
 
@@ -262,7 +263,7 @@ static void test_commit_without_relay_leaves_the_row_unsent(void **state)
         .row = "S_no_relay",
         .tune = tune_no_relay,
         .first_seed = 110000,
-        .episodes = 8,
+        .episodes = 4,
         .marks = {COMMIT_HELD, MARKS}});
     assert_int_equal(t.sent_before_healed, 0);
     assert_true(t.waited_before_healed > 0);
@@ -285,7 +286,7 @@ static void test_relay_gives_the_broker_one_event_per_id(void **state)
         .row = "S_one_event",
         .tune = tune_no_fault,
         .first_seed = 120000,
-        .episodes = 8,
+        .episodes = 4,
         .marks = {PUBLISHED, MARKS}});
     assert_int_equal(t.count[PUBLISHED], t.stood);
     assert_int_equal(t.publishes, t.stood);
@@ -308,7 +309,7 @@ static void test_crash_after_publish_has_no_second_effect(void **state)
         .row = "S_crash_before_mark",
         .tune = tune_publish_and_crash,
         .first_seed = 130000,
-        .episodes = 8,
+        .episodes = 4,
         .marks = {KILL_AT_PUBLISH, MARKS}});
     assert_int_equal(t.count[PUBLISHED], t.stood);
     assert_true(t.publishes > t.stood);
