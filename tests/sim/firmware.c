@@ -300,7 +300,7 @@ static void settle_unknown(struct process *p)
     int old = f->retry;
     int is_stored = 0;
 
-    if (m == NULL || m->acked > 0) {
+    if (m == NULL || (m->seq != 0 && m->seq < w->seen.oldest)) {
         f->retry = -1;
         return;
     }
