@@ -82,7 +82,8 @@ void book_take_back(struct world *w, struct message *m)
 void book_end(struct world *w, int txn, enum outcome outcome, int is_durable)
 {
     static const enum sim_mark marks[] = {[UNKNOWN] = OUTCOME_UNKNOWN,
-        [COMMITTED] = COMMIT_HELD, [GONE] = ROLLED_BACK};
+        [COMMITTED] = COMMIT_HELD,
+        [GONE] = ROLLED_BACK};
     struct txn *t = &w->book.txns[txn];
 
     t->outcome = outcome;

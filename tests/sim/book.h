@@ -23,10 +23,10 @@ enum outcome {
 
 struct txn {
     enum outcome outcome;
-    int is_durable; /* FULL: no power cut may take it back */
-    int is_told;    /* its row of "story" is there */
-    uint8_t boot; /* in which it ended */
-    uint64_t ended; /* at this step */
+    int is_durable;   /* FULL: no power cut may take it back */
+    int is_told;      /* its row of "story" is there */
+    uint8_t boot;     /* in which it ended */
+    uint64_t ended;   /* at this step */
     int first, count; /* its messages: the savepoint's are there, too */
     int command;      /* whose effect it is; -1: none */
 };
@@ -34,9 +34,9 @@ struct txn {
 struct message {
     uint8_t id[16];
     int txn;
-    int is_back; /* with a savepoint */
-    int is_reply; /* is put once more when its command comes again */
-    int64_t seq; /* 0: not seen in the log yet */
+    int is_back;             /* with a savepoint */
+    int is_reply;            /* is put once more when its command comes again */
+    int64_t seq;             /* 0: not seen in the log yet */
     int lane, key, coalesce; /* key, coalesce: 0 is none */
     int64_t ttl_ms, put_us;
     uint8_t boot;
@@ -46,8 +46,8 @@ struct message {
     unsigned published, acked, refused;
     int is_hopeless; /* refused for good */
     int is_poison;
-    uint64_t print;       /* of the first packet */
-    uint64_t first_place; /* among all first deliveries; 0: none */
+    uint64_t print;         /* of the first packet */
+    uint64_t first_place;   /* among all first deliveries; 0: none */
     unsigned refusals_left; /* how often the broker will refuse it */
     int last_process;
     uint64_t last_disruption;

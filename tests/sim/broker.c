@@ -41,8 +41,7 @@ static void end_others(struct world *w, struct wire *wire)
 
 static void answer_connect(struct world *w, struct wire *wire)
 {
-    struct postbag_link link = {.mqtt_version = 5,
-        .session_present = 1};
+    struct postbag_link link = {.mqtt_version = 5, .session_present = 1};
 
     if (luck_hits(&w->luck, 300))
         link.receive_max = 1 + luck_below(&w->luck, 20);

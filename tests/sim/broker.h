@@ -41,9 +41,9 @@ struct wire {
     int connack;       /* 0 or its reason */
     int64_t lost_us;   /* when the end is noticed; 0: it lives, or never */
     int lost_err, lost_reason;
-    int is_mute;  /* nothing reaches the broker any more */
-    int is_deaf;  /* nothing comes from it any more */
-    int is_cut;   /* by a swizzle: no connection can be made */
+    int is_mute; /* nothing reaches the broker any more */
+    int is_deaf; /* nothing comes from it any more */
+    int is_cut;  /* by a swizzle: no connection can be made */
     int64_t suback_us;
     int is_subscribed;
     int next_command; /* of those to deliver */

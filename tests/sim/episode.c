@@ -56,9 +56,8 @@ static void draw_config(struct luck *l, struct postbag_config *c)
 static void draw(struct params *p, struct luck *l)
 {
     for (int i = 0; i < FAULTS; i++)
-        p->rates[i] = luck_hits(l, 500) ? 0
-                                        : sim_fault_rates[i] *
-                                              ONE_OF(l, 1, 1, 2, 3);
+        p->rates[i] =
+            luck_hits(l, 500) ? 0 : sim_fault_rates[i] * ONE_OF(l, 1, 1, 2, 3);
     p->steps = ONE_OF(l, 200, 400, 800);
     p->processes = ONE_OF(l, 1, 1, 2, 2, 3);
     p->keys = ONE_OF(l, 0, 1, 2, 5);
@@ -98,8 +97,7 @@ static struct world *begin(uint64_t seed, episode_tune tune)
     w->now_us = INT64_C(1000000000);
     w->boot_us = w->now_us - luck_between(&w->luck, 1000, 60000) * 1000;
     w->boot = 1;
-    w->wall_offset_ms =
-        luck_hits(&w->luck, 700) ? INT64_C(1800000000000) : 0;
+    w->wall_offset_ms = luck_hits(&w->luck, 700) ? INT64_C(1800000000000) : 0;
     w->disk = memdisk_new(luck_next(&w->luck));
     memdisk_sector(w->disk, w->p.sector);
     memdisk_lie(w->disk, w->p.disk_lies);
@@ -355,8 +353,7 @@ static int is_at_rest(const struct world *w)
     if (!w->seen.is_fresh && w->seen.db == NULL)
         return 0;
     for (unsigned i = 0; i < w->p.processes; i++)
-        if (!w->processes[i].is_alive ||
-            w->processes[i].firmware.txn >= 0 ||
+        if (!w->processes[i].is_alive || w->processes[i].firmware.txn >= 0 ||
             w->processes[i].firmware.retry >= 0)
             return 0;
     for (int i = 0; i < b->command_count; i++)

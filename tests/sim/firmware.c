@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "postbag/pull.h"
 #include "invariants.h"
+#include "postbag/pull.h"
 #include "world.h"
 
 static int run(struct process *p, const char *sql)
@@ -21,8 +21,8 @@ static int tell_story(sqlite3 *db, int txn, int command)
 {
     char sql[80];
 
-    (void)snprintf(sql, sizeof(sql), "INSERT INTO story VALUES(%d, %d)", txn,
-        command);
+    (void)snprintf(
+        sql, sizeof(sql), "INSERT INTO story VALUES(%d, %d)", txn, command);
     return sqlite3_exec(db, sql, NULL, NULL, NULL);
 }
 
@@ -156,8 +156,8 @@ struct texts {
 
 static void spell(struct world *w, const struct message *m, struct texts *out)
 {
-    (void)snprintf(out->topic, sizeof(out->topic), "up/m%d",
-        (int)(m - w->book.messages));
+    (void)snprintf(
+        out->topic, sizeof(out->topic), "up/m%d", (int)(m - w->book.messages));
     (void)snprintf(out->key, sizeof(out->key), "k%d", m->key);
     (void)snprintf(out->coalesce, sizeof(out->coalesce), "v%d", m->coalesce);
     memset(out->payload, 'x', sizeof(out->payload));
@@ -192,7 +192,8 @@ static int put_by_sql(struct process *p, struct message *m)
 
     spell(p->world, m, &t);
     sql = sqlite3_mprintf(
-        "INSERT INTO outbox(id, topic, payload, key, coalesce, priority, ttl_ms)"
+        "INSERT INTO outbox(id, topic, payload, key, coalesce, priority, "
+        "ttl_ms)"
         " VALUES(?1, %Q, 'by sql', %Q, %Q, %d, nullif(%lld, 0))",
         t.topic, m->key == 0 ? NULL : t.key,
         m->coalesce == 0 ? NULL : t.coalesce, m->lane, (long long)m->ttl_ms);
@@ -427,7 +428,8 @@ static void act(struct process *p)
     } else if (what < 50) {
         savepoint(p);
     } else {
-        for (uint32_t n = 1 + luck_below(&w->luck, 4); n > 0 && !is_lost(p); n--)
+        for (uint32_t n = 1 + luck_below(&w->luck, 4); n > 0 && !is_lost(p);
+             n--)
             put(p);
     }
 }

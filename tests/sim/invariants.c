@@ -28,9 +28,9 @@ void S1_no_row_that_nobody_put(
     if (m == NULL || !book_stands(w, m))
         broken(w, "S1_atomicity", "row %" PRId64 " is of no transaction", seq);
     else if (m->seq != 0 && m->seq != seq && !m->is_reply)
-        broken(w, "S1_atomicity", "m%d is there twice, seq %" PRId64
-                                  " and %" PRId64,
-            number_of(w, m), m->seq, seq);
+        broken(w, "S1_atomicity",
+            "m%d is there twice, seq %" PRId64 " and %" PRId64, number_of(w, m),
+            m->seq, seq);
     else if (book_at(w, seq) != NULL && book_at(w, seq) != m)
         broken(w, "S1_atomicity", "seq %" PRId64 " was given twice", seq);
 }
@@ -106,9 +106,8 @@ void S3_no_false_mark(struct world *w)
     for (int i = 0; i < LANES; i++)
         delivered += w->seen.lanes[i].delivered;
     for (int i = 0; i < w->book.message_count; i++)
-        acked += w->book.messages[i].is_reply
-                     ? w->book.messages[i].acked
-                     : w->book.messages[i].acked > 0;
+        acked += w->book.messages[i].is_reply ? w->book.messages[i].acked
+                                              : w->book.messages[i].acked > 0;
     if (delivered > acked)
         broken(w, "S3_no_false_mark",
             "%" PRId64 " count as delivered, PUBACKs came for %" PRId64,
@@ -170,8 +169,7 @@ void S8_lease(struct world *w)
 {
     const struct look *now = &w->seen;
     const struct look *then = &w->before;
-    struct process *p =
-        w->nested_owner != NULL ? w->nested_owner : w->stepped;
+    struct process *p = w->nested_owner != NULL ? w->nested_owner : w->stepped;
 
     if (now->epoch > then->epoch && p != NULL) {
         if (!may_take_over(w) && !w->was_nested)

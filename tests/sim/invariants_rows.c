@@ -91,10 +91,9 @@ void S9_reconnects_back_off(struct world *w, struct wire *wire)
     if (wire->failures > 12 &&
         w->now_us - wire->failing_us <
             (int64_t)w->p.config.reconnect_base_ms * 1000)
-        broken(w, "S9_reconnects_back_off", "p%d made %d attempts in %" PRId64
-                                            " us",
-            wire->process->index, wire->failures,
-            w->now_us - wire->failing_us);
+        broken(w, "S9_reconnects_back_off",
+            "p%d made %d attempts in %" PRId64 " us", wire->process->index,
+            wire->failures, w->now_us - wire->failing_us);
 }
 
 void S9_not_before_it_is_due(struct world *w, const struct message *m)

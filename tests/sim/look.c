@@ -112,8 +112,8 @@ static void read_cursors(struct world *w)
         *l = (struct lane_seen){number(s, 1), number(s, 2), number(s, 3),
             number(s, 4), number(s, 5), number(s, 6), number(s, 7),
             number(s, 8), number(s, 9)};
-        w->seen.cursor_print = w->seen.cursor_print * 31 +
-                               (uint64_t)(l->acked * 7 + l->delivered);
+        w->seen.cursor_print =
+            w->seen.cursor_print * 31 + (uint64_t)(l->acked * 7 + l->delivered);
     }
 }
 
@@ -272,8 +272,7 @@ static void read_log(struct world *w)
 
         if (w->seen.oldest == 0)
             w->seen.oldest = number(s, 0);
-        w->seen.waiting +=
-            number(s, 0) > w->seen.lanes[number(s, 2) & 3].acked;
+        w->seen.waiting += number(s, 0) > w->seen.lanes[number(s, 2) & 3].acked;
         if (m != NULL)
             m->is_stored = 1;
         if (m != NULL && m->seq != number(s, 0) && !m->is_reply)

@@ -47,8 +47,8 @@ struct look {
     int64_t epoch, lease_until;
     int has_owner, owner_is_of_boot;
     uint64_t cursor_print;
-    int64_t held, dead;       /* rows of outbox_held */
-    int64_t held_settled;     /* of them behind the cursor */
+    int64_t held, dead;   /* rows of outbox_held */
+    int64_t held_settled; /* of them behind the cursor */
     int64_t lost_ttl, lost_limit, lost_coalesced, lost_other, lost;
     int64_t oldest, waiting; /* of the log: first seq, rows above cursors */
     int64_t inbox_open, inbox_done, inbox_dead;

@@ -75,8 +75,8 @@ void operator_step(struct world *w)
 {
     struct postbag_admin *admin;
 
-    if (w->seen.db == NULL || w->seen.held + w->seen.dead +
-                                      w->seen.inbox_dead == 0)
+    if (w->seen.db == NULL ||
+        w->seen.held + w->seen.dead + w->seen.inbox_dead == 0)
         return;
     admin = sit_down(w);
     if (admin == NULL)

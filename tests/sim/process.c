@@ -95,14 +95,12 @@ static void plan_death(struct world *w, struct process *p)
         MEMDISK_ANY, MEMDISK_WRITE, MEMDISK_SYNC, MEMDISK_LOCK};
     enum memdisk_call call = calls[luck_below(&w->luck, 4)];
     /* calls are few or many: each beginning is as likely */
-    uint64_t nth =
-        1 + luck_below(&w->luck, 1u << luck_below(&w->luck, 8));
+    uint64_t nth = 1 + luck_below(&w->luck, 1u << luck_below(&w->luck, 8));
 
     if (w->io_heals_us != 0)
         memdisk_fail(w->disk, MEMDISK_ANY, 1, SQLITE_IOERR, 1, 0);
     if (strikes(w, KILL_IN_CALL))
-        memdisk_die_at(
-            w->disk, (int)p->number, call, nth, died_in_call, p);
+        memdisk_die_at(w->disk, (int)p->number, call, nth, died_in_call, p);
     else if (strikes(w, CUT_IN_CALL))
         memdisk_die_at(w->disk, (int)p->number, call, nth, cut_in_call, w);
     else if (w->io_heals_us == 0 && strikes(w, IO_ERROR)) {

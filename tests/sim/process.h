@@ -31,11 +31,11 @@ struct process {
     int index;
     unsigned number; /* for the disk; each life has another */
     int is_alive;
-    int is_dying; /* killed within a call that has not returned yet */
-    int64_t thaws_us; /* stopped until then; 0: it runs */
+    int is_dying;      /* killed within a call that has not returned yet */
+    int64_t thaws_us;  /* stopped until then; 0: it runs */
     int64_t starts_us; /* when it is started again */
-    int64_t next_us;  /* its relay wants to be stepped */
-    int64_t work_us;  /* its handlers */
+    int64_t next_us;   /* its relay wants to be stepped */
+    int64_t work_us;   /* its handlers */
     unsigned spins;
     int depth; /* of calls into it that have not returned */
 

@@ -8,9 +8,8 @@
 
 void stranger_begin(struct world *w, enum sim_mark fault)
 {
-    const char *sql = fault == LONG_LOCK
-                          ? "BEGIN IMMEDIATE"
-                          : "BEGIN; SELECT count(*) FROM outbox";
+    const char *sql = fault == LONG_LOCK ? "BEGIN IMMEDIATE"
+                                         : "BEGIN; SELECT count(*) FROM outbox";
 
     if (w->stranger != NULL || w->seen.db == NULL)
         return;

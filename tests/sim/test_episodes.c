@@ -41,7 +41,7 @@ static void test_episodes_keep_all_rules(void **state)
     all = trials_run(&(struct trials){.test = __func__,
         .row = "S_episodes",
         .first_seed = 1,
-        .episodes = 100,
+        .episodes = 60,
         .marks = {QUIET, MARKS}});
     if (getenv("POSTBAG_SEED") == NULL)
         proof_say("S_steps", all.steps, 1, all.episodes);
@@ -54,7 +54,7 @@ static void test_everything_came_up(void **state)
     int missing = 0;
 
     (void)state;
-    if (all.episodes < 100)
+    if (all.episodes < 60)
         return; /* one seed was asked for */
     for (int i = 0; i < MARKS; i++) {
         (void)printf("%7" PRIu64 "  %s\n", all.count[i], sim_mark_texts[i]);

@@ -128,8 +128,8 @@ static void end_soon(struct wire *wire, int64_t most_ms)
     wire->lost_err = wire->lost_reason == 0 ? POSTBAG_ELINK : POSTBAG_EREFUSED;
 }
 
-static void reach_broker(struct wire *wire, struct message *m,
-    struct flight *flight, uint64_t print)
+static void reach_broker(
+    struct wire *wire, struct message *m, struct flight *flight, uint64_t print)
 {
     struct world *w = wire->world;
 
@@ -190,8 +190,8 @@ static int may_send(struct wire *wire)
     return POSTBAG_OK;
 }
 
-static int wire_send(struct postbag_transport *t,
-    const struct postbag_frame *f, uint32_t token)
+static int wire_send(
+    struct postbag_transport *t, const struct postbag_frame *f, uint32_t token)
 {
     struct wire *wire = self(t);
     struct world *w = wire->world;
@@ -259,8 +259,8 @@ static void forget_flights(struct wire *wire, int is_told)
         else
             m->ends++;
         if (is_told)
-            wire->up->settled(wire->up->ctx, wire->flights[i].token,
-                POSTBAG_ELINK, 0, NULL);
+            wire->up->settled(
+                wire->up->ctx, wire->flights[i].token, POSTBAG_ELINK, 0, NULL);
     }
     wire->flight_count = 0;
 }

@@ -29,9 +29,9 @@ struct params {
     int has_plain_writers, is_full_writer, has_operator;
     int has_order; /* 0: messages have no keys */
     uint32_t ttl_ms;
-    unsigned coalesces, urgent; /* permille of messages */
-    int has_no_relay;           /* before all is healed */
-    int disk_lies;              /* it takes no sync for one */
+    unsigned coalesces, urgent;     /* permille of messages */
+    int has_no_relay;               /* before all is healed */
+    int disk_lies;                  /* it takes no sync for one */
     void (*spoil)(struct world *w); /* what a control does before the end */
     struct postbag_config config;
 };
@@ -67,13 +67,13 @@ struct world {
     struct broker broker;
     struct book book;
     struct look seen, before;
-    struct process bystander;  /* the port of who only looks */
-    struct process *stepped;   /* whose relay the last step was; NULL: none's */
-    struct process *owner;     /* of the destination */
-    unsigned owner_number;     /* its life then */
-    int was_nested; /* in the last step, */
+    struct process bystander; /* the port of who only looks */
+    struct process *stepped;  /* whose relay the last step was; NULL: none's */
+    struct process *owner;    /* of the destination */
+    unsigned owner_number;    /* its life then */
+    int was_nested;           /* in the last step, */
     struct process *nested_owner; /* and this one took over */
-    /* Deaths, takeovers, whatever makes it right to send again what was sent. */
+    /* Deaths, takeovers, whatever makes it right to send something again. */
     uint64_t disruptions;
     int is_healed, must_look_at_all;
     uint64_t sent_before_healed, waited_before_healed;
