@@ -71,7 +71,7 @@ struct command {
     unsigned deliveries;
     int key, consumer;
     int is_in_inbox, is_done, is_dead, was_dead;
-    int64_t effects;
+    int64_t effects, arrival;
     int is_rejected; /* a handler said so */
     int is_discarded;
 };

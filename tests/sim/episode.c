@@ -63,7 +63,8 @@ static void draw(struct params *p, struct luck *l)
     p->keys = ONE_OF(l, 0, 1, 2, 5);
     p->page_size = ONE_OF(l, 512, 1024, 4096);
     p->sector = ONE_OF(l, 512, 4096);
-    p->most_messages = ONE_OF(l, 20, 100, 300);
+    p->most_messages = ONE_OF(l, 20, 100, 300, 1000);
+    p->batch = ONE_OF(l, 1, 4, 4, 40);
     p->max_commands = ONE_OF(l, 0, 10, 40);
     p->has_plain_writers = luck_hits(l, 500);
     p->has_operator = 1;

@@ -364,6 +364,8 @@ int firmware_handles(struct process *p, const struct postbag_command *cmd,
     sqlite3 *db = postbag_writer_db(writer);
     int rc = tell_story(db, txn, command);
 
+    S7_command_in_order(w, command, cmd->arrival);
+
     if (rc == SQLITE_OK)
         rc = write_effect(db, command);
     say(w, "p%d handles c%d as t%d", p->index, command, txn);
@@ -392,6 +394,7 @@ static void pull(struct process *p)
     }
     command = number_of(&cmd);
     p->firmware.pulled = command;
+    S7_command_in_order(w, command, cmd.arrival);
     if (write_effect(p->db, command) != SQLITE_OK) {
         roll_back(p);
         return;
@@ -428,8 +431,8 @@ static void act(struct process *p)
     } else if (what < 50) {
         savepoint(p);
     } else {
-        for (uint32_t n = 1 + luck_below(&w->luck, 4); n > 0 && !is_lost(p);
-             n--)
+        for (uint32_t n = 1 + luck_below(&w->luck, w->p.batch);
+             n > 0 && !is_lost(p); n--)
             put(p);
     }
 }

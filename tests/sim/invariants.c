@@ -205,13 +205,29 @@ void S11_one_effect(struct world *w)
     }
 }
 
+void S7_command_in_order(struct world *w, int command, int64_t arrival)
+{
+    const struct command *c = &w->book.commands[command];
+
+    for (int i = 0; i < w->book.command_count; i++) {
+        const struct command *e = &w->book.commands[i];
+
+        if (c->key != 0 && e->key == c->key && e->consumer == c->consumer &&
+            e->is_in_inbox && !e->is_done && !e->is_dead && e->arrival > 0 &&
+            e->arrival < arrival)
+            broken(w, "S7_command_in_order", "c%d is handled before c%d",
+                command, i);
+    }
+}
+
 /* ---- numbers ---- */
 
 void S12_bounds(struct world *w)
 {
     const struct postbag_config *c = &w->p.config;
 
-    if (w->seen.held > (int64_t)c->held_max_rows + c->window)
+    /* what is requeued is held beyond the bound, and one row that all wait for */
+    if (w->seen.held > (int64_t)c->held_max_rows + 1 && w->count[REQUEUED] == 0)
         broken(w, "S12_bounds", "%" PRId64 " messages are held", w->seen.held);
     if (c->max_rows != 0 && w->seen.waiting > (int64_t)c->max_rows)
         broken(w, "S12_bounds", "%" PRId64 " messages wait", w->seen.waiting);

@@ -32,7 +32,8 @@ void S1_no_row_that_nobody_put(
 /* S1: its rows are there, or none; S2: they stay. */
 void S1_S2_transactions(struct world *w);
 void S9_attempts_and_delay(struct world *w, const struct message *m,
-    int64_t attempts, char state, int due_is_of_boot, int64_t due_ms);
+    int64_t attempts, char state, int due_is_of_boot, int64_t due_ms,
+    const char *error);
 void S10_dead_for_a_reason(struct world *w, const struct message *m, char state,
     int64_t attempts, const char *error);
 
@@ -57,6 +58,8 @@ void S7_first_deliveries_ascend(struct world *w);
 void S8_lease(struct world *w);
 void S9_released_stays_released(struct world *w);
 void S11_one_effect(struct world *w);
+/* A handler has this one: no older one of its key waits. */
+void S7_command_in_order(struct world *w, int command, int64_t arrival);
 void S12_bounds(struct world *w);
 void S13_clocks_that_jump(struct world *w);
 void S14_sqlite(struct world *w);

@@ -134,12 +134,23 @@ void check_attempt(
 
 /* ---- a held row ---- */
 
+static int is_like(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
 /* Compared with the look before; a power cut may have taken back some. */
 void S9_attempts_and_delay(struct world *w, const struct message *m,
-    int64_t attempts, char state, int due_is_of_boot, int64_t due_ms)
+    int64_t attempts, char state, int due_is_of_boot, int64_t due_ms,
+    const char *error)
 {
     int64_t cap = w->p.config.retry_cap_ms;
 
+    if (state == 'r' && is_like(error, "refused:") &&
+        attempts > (int64_t)m->refused)
+        broken(w, "S9_attempts_and_delay",
+            "m%d has %" PRId64 " attempts, was refused %u times",
+            number_of(w, m), attempts, m->refused);
     if (m->then != 0 && m->then != 'd' && attempts < m->attempts &&
         w->seen.boot == w->boot)
         broken(w, "S9_attempts_and_delay",
@@ -165,29 +176,32 @@ void S9_released_stays_released(struct world *w)
     }
 }
 
-static int is_like(const char *text, const char *beginning)
+static int is_a_reason(const struct world *w, const struct message *m,
+    int64_t attempts, const char *error)
 {
-    return strncmp(text, beginning, strlen(beginning)) == 0;
+    uint32_t most = w->p.config.max_attempts;
+
+    if (is_like(error, "refused: topic name invalid"))
+        return m->is_hopeless;
+    if (is_like(error, "refused:"))
+        return attempts >= (int64_t)most && m->refused >= most;
+    return is_like(error, "suspect:") && (m->ends >= 3 || m->deaths >= 4);
 }
 
 void S10_dead_for_a_reason(struct world *w, const struct message *m, char state,
     int64_t attempts, const char *error)
 {
-    int is_right;
-
-    if (state != 'd' || m->then == 'd')
-        return;
-    if (is_like(error, "refused: topic name invalid"))
-        is_right = m->is_hopeless;
-    else if (is_like(error, "refused:"))
-        is_right = attempts >= (int64_t)w->p.config.max_attempts &&
-                   m->refused >= w->p.config.max_attempts;
-    else if (is_like(error, "suspect:"))
-        is_right = m->ends >= 3 || m->deaths >= 4;
-    else
-        is_right = 0;
-    if (!is_right)
+    if (state == 'd' && m->then != 'd' && !is_a_reason(w, m, attempts, error))
         broken(w, "S10_dead_for_a_reason",
             "m%d is dead after %" PRId64 " attempts: %s", number_of(w, m),
             attempts, error);
+    if (state == 'r' && is_like(error, "refused:") &&
+        attempts >= w->p.config.max_attempts)
+        broken(w, "S10_dead_for_a_reason",
+            "m%d lives after %" PRId64 " attempts: %s", number_of(w, m),
+            attempts, error);
+    if (state == 'r' && attempts > 0 &&
+        is_like(error, "refused: topic name invalid"))
+        broken(w, "S10_dead_for_a_reason",
+            "m%d lives, and can never be sent: %s", number_of(w, m), error);
 }

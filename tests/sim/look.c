@@ -23,7 +23,7 @@ static const char *const sql[LOOK_STATEMENTS] = {
         " FROM outbox_held WHERE dest = 'main' ORDER BY seq",
     [LOOK_LOST] = "SELECT reason, sum(n) FROM outbox_lost"
                   " WHERE dest = 'main' GROUP BY reason ORDER BY reason",
-    [LOOK_INBOX] = "SELECT id, state, seen, attempts, error FROM inbox",
+    [LOOK_INBOX] = "SELECT id, state, arrival, error FROM inbox",
     [LOOK_EFFECTS] = "SELECT command, times FROM effects",
     [LOOK_STORY] = "SELECT txn FROM story ORDER BY txn",
     [LOOK_LOG] = "SELECT seq, id, priority FROM outbox ORDER BY seq",
@@ -161,8 +161,8 @@ static void read_held_row(struct world *w, sqlite3_stmt *s, struct message *m)
 {
     char state = text(s, 1)[0];
 
-    S9_attempts_and_delay(
-        w, m, number(s, 2), state, is_of_boot(w, s, 3), number(s, 4));
+    S9_attempts_and_delay(w, m, number(s, 2), state, is_of_boot(w, s, 3),
+        number(s, 4), text(s, 5));
     S10_dead_for_a_reason(w, m, state, number(s, 2), text(s, 5));
     w->count[BEHIND] += state == 'b' && m->then != 'b';
     m->state = state;
@@ -234,7 +234,8 @@ static void read_inbox(struct world *w)
         c->is_in_inbox = 1;
         c->is_done = strcmp(text(s, 1), "done") == 0;
         c->is_dead = strcmp(text(s, 1), "dead") == 0;
-        c->is_discarded = c->is_done && text(s, 4)[0] != '\0';
+        c->arrival = number(s, 2);
+        c->is_discarded = c->is_done && text(s, 3)[0] != '\0';
         w->seen.inbox_open += !c->is_done && !c->is_dead;
         w->seen.inbox_done += c->is_done;
         w->seen.inbox_dead += c->is_dead;

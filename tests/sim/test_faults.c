@@ -142,6 +142,7 @@ static void tune_T6(struct params *p, struct luck *l)
     (void)l;
     p->max_commands = 40;
     more(p, KILL_AT_HOOK, 200);
+    more(p, IO_ERROR, 100);
     more(p, HANDLER_RETRIES, 200);
 }
 

@@ -26,6 +26,7 @@ struct params {
     unsigned keys, page_size, sector;
     unsigned max_commands;
     int64_t most_messages;
+    uint32_t batch; /* messages put at once, at most */
     int has_plain_writers, is_full_writer, has_operator;
     int has_order; /* 0: messages have no keys */
     uint32_t ttl_ms;
