@@ -113,16 +113,17 @@ int book_may_expire(const struct world *w, const struct message *m)
     return 1;
 }
 
+/* By one that was put later; what was put again is later than its number. */
 int book_may_be_replaced(const struct world *w, const struct message *m)
 {
     const struct book *b = &w->book;
 
-    for (int i = (int)(m - b->messages) + 1;
-         m->coalesce != 0 && i < b->message_count; i++) {
+    for (int i = 0; m->coalesce != 0 && i < b->message_count; i++) {
         const struct message *n = &b->messages[i];
 
-        if (n->coalesce == m->coalesce && n->key == m->key &&
-            n->lane == m->lane && book_stands(w, n))
+        if (n != m && n->coalesce == m->coalesce && n->key == m->key &&
+            n->lane == m->lane && book_stands(w, n) &&
+            (m->seq == 0 || n->seq == 0 || n->seq > m->seq))
             return 1;
     }
     return 0;

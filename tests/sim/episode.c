@@ -65,7 +65,7 @@ static void draw(struct params *p, struct luck *l)
     p->sector = ONE_OF(l, 512, 4096);
     p->most_messages = ONE_OF(l, 20, 100, 300, 1000);
     p->batch = ONE_OF(l, 1, 4, 4, 40);
-    p->max_commands = ONE_OF(l, 0, 10, 40);
+    p->max_commands = ONE_OF(l, 0, 10, 40, 100);
     p->has_plain_writers = luck_hits(l, 500);
     p->has_operator = 1;
     p->is_full_writer = luck_hits(l, 600);
@@ -321,7 +321,7 @@ static void chaos_step(struct world *w)
         firmware_step(p);
     else if (what < 41 && w->p.has_operator)
         operator_step(w);
-    else if (what < 43)
+    else if (what < 45)
         send_command(w);
     else if (what < 90 && run_what_is_due(w))
         return;

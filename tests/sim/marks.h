@@ -13,7 +13,7 @@
     X(KILL, 2, "a process is killed between two calls") \
     X(KILL_IN_CALL, 30, "a process is killed in a call to the disk") \
     X(POWER_CUT, 1, "the power is cut between two calls") \
-    X(CUT_IN_CALL, 12, "the power is cut in a call to the disk") \
+    X(CUT_IN_CALL, 15, "the power is cut in a call to the disk") \
     X(IO_ERROR, 20, "a call to the disk fails once") \
     X(IO_DOWN, 1, "calls to the disk fail for a while") \
     X(DISK_FULL, 1, "the disk is full for a while") \
@@ -21,7 +21,7 @@
     X(RESTART, 1, "a process ends in order and starts again") \
     X(WALL_JUMP, 3, "the wall clock jumps") \
     X(LONG_READ, 2, "another program reads for a while") \
-    X(LONG_LOCK, 1, "another program has the write lock for a while") \
+    X(LONG_LOCK, 2, "another program has the write lock for a while") \
     X(HANG_UP, 5, "the broker hangs up") \
     X(BLACK_HOLE, 4, "a connection falls silent, both ways") \
     X(DEAF, 4, "a connection loses what the broker says") \
@@ -32,22 +32,22 @@
 
 /* ... or a call, a packet, a connection. */
 #define SIM_FAULTS_OF_A_CALL(X) \
-    X(KILL_AT_HOOK, 20, "a process is killed at a named point") \
+    X(KILL_AT_HOOK, 30, "a process is killed at a named point") \
     X(KILL_AT_PUBLISH, 10, "a process is killed when the broker has it") \
     X(REFUSE_CONNECT, 100, "the broker refuses a connection") \
     X(MUTE_CONNECT, 50, "the broker does not answer a connection") \
     X(NO_SUBACK, 50, "the broker does not answer a subscription") \
     X(REFUSE, 60, "a PUBACK refuses a message that may pass later") \
     X(REFUSE_FOR_GOOD, 20, "a PUBACK refuses a message for good") \
-    X(THROTTLE, 20, "a PUBACK says that a quota is exceeded") \
+    X(THROTTLE, 30, "a PUBACK says that a quota is exceeded") \
     X(ACK_LOST, 15, "a PUBACK is lost, and the connection with it") \
     X(ACK_LATE, 50, "a PUBACK is late") \
     X(ACKS_REORDERED, 300, "PUBACKs overtake each other") \
     X(SEND_AGAIN_LATER, 20, "the transport has no room") \
     X(SEND_FAILS, 5, "the transport finds the link broken") \
     X(POISON, 5, "a message ends each connection that brings it") \
-    X(HANDLER_RETRIES, 100, "a handler asks for another try") \
-    X(HANDLER_REJECTS, 30, "a handler rejects a command") \
+    X(HANDLER_RETRIES, 200, "a handler asks for another try") \
+    X(HANDLER_REJECTS, 100, "a handler rejects a command") \
     X(NESTED, 50, "another process runs while one is in the middle of a step")
 
 #define SIM_FAULTS(X) SIM_FAULTS_OF_A_STEP(X) SIM_FAULTS_OF_A_CALL(X)

@@ -95,7 +95,8 @@ static void plan_death(struct world *w, struct process *p)
         MEMDISK_ANY, MEMDISK_WRITE, MEMDISK_SYNC, MEMDISK_LOCK};
     enum memdisk_call call = calls[luck_below(&w->luck, 4)];
     /* calls are few or many: each beginning is as likely */
-    uint64_t nth = 1 + luck_below(&w->luck, 1u << luck_below(&w->luck, 8));
+    uint32_t spread = call == MEMDISK_SYNC ? 2 : 8;
+    uint64_t nth = 1 + luck_below(&w->luck, 1u << luck_below(&w->luck, spread));
 
     if (w->io_heals_us != 0)
         memdisk_fail(w->disk, MEMDISK_ANY, 1, SQLITE_IOERR, 1, 0);
