@@ -259,13 +259,21 @@ static void swizzle(struct world *w)
     w->broker.heal_us = w->now_us + luck_between(&w->luck, 1000, 5000000);
 }
 
-static void deliver_again(struct world *w, struct wire *wire)
+/* To who is subscribed, if anybody is. */
+static void deliver_again(struct world *w)
 {
     int count = w->book.command_count;
 
-    if (wire->is_subscribed && !wire->is_deaf && count > 0) {
+    for (int i = 0; i < WIRES && count > 0; i++) {
+        struct wire *wire = &w->broker.wires[i];
+
+        if (wire->state != WIRE_UP || !wire->is_subscribed || wire->is_deaf)
+            continue;
         wire->next_command = (int)luck_below(&w->luck, (uint32_t)count);
         w->book.commands[wire->next_command].is_acked = 0;
+        happened(w, COMMAND_AGAIN);
+        say(w, "broker: c%d once more", wire->next_command);
+        return;
     }
 }
 
@@ -280,20 +288,22 @@ void broker_strike(struct world *w, enum sim_mark fault)
             w->now_us + luck_between(&w->luck, 1000, 20000) * 1000;
     else if (fault == SESSION_LOSS)
         forget_pubacks(w);
+    else if (fault == COMMAND_AGAIN)
+        deliver_again(w);
     else if (wire == NULL)
         return;
     else if (fault == HANG_UP || fault == DEAF)
         wire->is_deaf = 1;
     else if (fault == BLACK_HOLE)
         wire->is_deaf = wire->is_mute = 1;
-    else if (fault == COMMAND_AGAIN)
-        deliver_again(w, wire);
     if (wire != NULL && (fault == HANG_UP || fault == OUTAGE)) {
         wire->is_mute = wire->is_deaf = 1;
         wire->lost_us = w->now_us + 1;
         wire->lost_err = POSTBAG_ELINK;
         wire->lost_reason = 0;
     }
+    if (fault == COMMAND_AGAIN)
+        return;
     happened(w, fault);
     say(w, "broker: %s", sim_mark_texts[fault]);
 }

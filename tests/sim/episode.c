@@ -66,6 +66,8 @@ static void draw(struct params *p, struct luck *l)
     p->most_messages = ONE_OF(l, 20, 100, 300, 1000);
     p->batch = ONE_OF(l, 1, 4, 4, 40);
     p->max_commands = ONE_OF(l, 0, 10, 40, 100);
+    p->command_rate = 4;
+    p->leaps = 10;
     p->has_plain_writers = luck_hits(l, 500);
     p->has_operator = 1;
     p->is_full_writer = luck_hits(l, 600);
@@ -310,23 +312,29 @@ static void begin_step(struct world *w)
     broker_step(w);
 }
 
-static void chaos_step(struct world *w)
+/* Somebody does something, or time passes. */
+static void act(struct world *w)
 {
     uint32_t what = luck_below(&w->luck, 100);
     struct process *p = some_process(w);
 
-    begin_step(w);
-    maybe_strike(w);
-    if (what < 40 && p != NULL && p->is_alive)
+    if (what < 40 && p != NULL)
         firmware_step(p);
     else if (what < 41 && w->p.has_operator)
         operator_step(w);
-    else if (what < 45)
+    else if (what < 41 + w->p.command_rate)
         send_command(w);
-    else if (what < 90 && run_what_is_due(w))
-        return;
     else
-        pass_time(w, luck_below(&w->luck, 10) == 0 ? 5000000 : 50000);
+        pass_time(w, luck_below(&w->luck, w->p.leaps) == 0 ? 5000000 : 50000);
+}
+
+static void chaos_step(struct world *w)
+{
+    begin_step(w);
+    maybe_strike(w);
+    if (run_what_is_due(w))
+        check_step(w);
+    act(w);
 }
 
 /* ---- rest ---- */

@@ -118,8 +118,9 @@ static void test_T4_crash_after_publish_sends_the_same_again(void **state)
 static void tune_T5(struct params *p, struct luck *l)
 {
     (void)l;
-    p->max_commands = 40;
-    more(p, COMMAND_AGAIN, 200);
+    p->max_commands = 100;
+    p->command_rate = 15;
+    more(p, COMMAND_AGAIN, 300);
     more(p, SESSION_LOSS, 10);
     more(p, NESTED, 100);
 }
@@ -140,9 +141,10 @@ static void test_T5_concurrent_duplicates_have_one_effect(void **state)
 static void tune_T6(struct params *p, struct luck *l)
 {
     (void)l;
-    p->max_commands = 40;
-    more(p, KILL_AT_HOOK, 200);
-    more(p, IO_ERROR, 100);
+    p->max_commands = 100;
+    p->command_rate = 15;
+    more(p, KILL_AT_HOOK, 100);
+    more(p, IO_ERROR, 300);
     more(p, HANDLER_RETRIES, 200);
 }
 
@@ -207,8 +209,9 @@ static void tune_T9(struct params *p, struct luck *l)
     (void)l;
     nothing(p);
     p->processes = 2;
+    p->leaps = 2;
     p->config.lease_ms = 1000;
-    more(p, FREEZE, 15);
+    more(p, FREEZE, 50);
     more(p, BLACK_HOLE, 5);
 }
 
@@ -229,7 +232,8 @@ static void tune_T10(struct params *p, struct luck *l)
 {
     (void)l;
     p->keys = 2;
-    p->most_messages = 300;
+    p->most_messages = 1000;
+    p->batch = 40;
     more(p, REFUSE, 200);
     more(p, HANG_UP, 20);
     more(p, ACKS_REORDERED, 500);

@@ -24,7 +24,8 @@ struct params {
     unsigned steps;     /* of the chaos */
     unsigned processes; /* 1..3, each with a relay */
     unsigned keys, page_size, sector;
-    unsigned max_commands;
+    unsigned max_commands, command_rate; /* percent of steps */
+    uint32_t leaps;                      /* one in so many pauses is long */
     int64_t most_messages;
     uint32_t batch; /* messages put at once, at most */
     int has_plain_writers, is_full_writer, has_operator;
