@@ -204,12 +204,13 @@ static int may_take(struct lease *l, const struct look *seen, int64_t now_ms)
     int expired = seen->until_ms <= now_ms ||
                   seen->until_ms > now_ms + (int64_t)l->lease_ms;
     /* kept, if an earlier try to take over found the database busy */
-    int is_free =
-        l->lock != NULL || try_lock(l, l->lock_path, &l->lock) == POSTBAG_OK;
+    int err =
+        l->lock != NULL ? POSTBAG_OK : try_lock(l, l->lock_path, &l->lock);
 
-    if (is_free || seen->owner_is_gone)
+    /* busy: somebody is alive who owns it, or who is about to take over */
+    if (err == POSTBAG_OK || (err != POSTBAG_EBUSY && seen->owner_is_gone))
         return 1;
-    return expired && waited;
+    return (expired || seen->owner_is_gone) && waited;
 }
 
 static int take(struct lease *l, const struct look *seen, int64_t now_ms)

@@ -17,7 +17,7 @@
 #include "writer.h"
 
 enum { ALL_REASONS = POSTBAG_WOKEN | POSTBAG_FILE_CHANGED };
-enum { DRAIN_POLL_US = 50 * 1000, PREPARE_AGAIN_US = 500 * 1000 };
+enum { DRAIN_POLL_US = 50 * 1000, TROUBLE_US = 500 * 1000 };
 
 struct postbag {
     struct postbag_config config;
@@ -314,11 +314,10 @@ int postbag_step(struct postbag *p, int64_t *next_us_out)
     if (p->is_running)
         return POSTBAG_ESTATE;
     port = p->config.port;
+    *next_us_out = now_us(p) + TROUBLE_US;
     err = prepare(p);
-    if (err != POSTBAG_OK) {
-        *next_us_out = now_us(p) + PREPARE_AGAIN_US;
+    if (err != POSTBAG_OK)
         return err;
-    }
     /* nobody waits on the wake here, so ask it what has happened */
     reasons |= port->wait(port->ctx, p->engine.shared.wake, 0);
     return postbag__engine_step(&p->engine, reasons, next_us_out);

@@ -111,17 +111,39 @@ static void test_lease_of_a_dead_owner_is_taken_at_once(void **state)
     assert_int_equal(epoch(p), 2);
 }
 
+static void end_boot(struct pair *p)
+{
+    sql_run(p->w.t.app, "UPDATE outbox_dest SET boot = zeroblob(16),"
+                        " lease_until = 1 << 50");
+}
+
 /* After a reboot nobody of the boot before can be alive, whatever its
- * deadline says; the lock files are as the crash left them. */
+ * deadline says, and also where no lock file tells. */
 static void test_lease_of_an_earlier_boot_is_taken_at_once(void **state)
 {
     struct pair *p = *state;
 
-    sql_run(p->w.t.app, "UPDATE outbox_dest SET boot = zeroblob(16),"
-                        " lease_until = 1 << 50");
-    run_b(p, 200);
+    relay_kill(&p->a);
+    end_boot(p);
+    p->w.sim.fails[SIM_LOCK_FILE] = POSTBAG_EIO;
+    run_b(p, 1100);
     assert_int_equal(p->b.e.lease.is_owner, 1);
     assert_int_equal(epoch(p), 2);
+}
+
+/* Who has its lock is about to take over.  If both did, both would send, the
+ * one that came first until it next writes. */
+static void test_lease_of_an_earlier_boot_is_left_to_who_has_the_lock(
+    void **state)
+{
+    struct pair *p = *state;
+
+    end_boot(p);
+    run_b(p, 2000);
+    assert_int_equal(p->b.e.lease.is_owner, 0);
+    relay_put(&p->b, "t", 1);
+    run_b(p, LEASE_MS + 3000);
+    assert_int_equal(p->b.e.lease.is_owner, 1);
 }
 
 static void test_lease_of_a_silent_owner_is_taken_after_a_lease_of_work(
@@ -399,6 +421,7 @@ int main(void)
         TEST_IN(test_lease_second_relay_stands_by),
         TEST_IN(test_lease_of_a_dead_owner_is_taken_at_once),
         TEST_IN(test_lease_of_an_earlier_boot_is_taken_at_once),
+        TEST_IN(test_lease_of_an_earlier_boot_is_left_to_who_has_the_lock),
         TEST_IN(test_lease_of_a_silent_owner_is_taken_after_a_lease_of_work),
         TEST_IN(
             test_lease_of_a_silent_owner_is_taken_while_values_are_replaced),

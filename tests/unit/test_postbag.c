@@ -67,6 +67,23 @@ static void test_postbag_step_relays_without_a_thread(void **state)
     assert_int_equal(postbag_start(d->p), POSTBAG_ESTATE); /* no threads */
 }
 
+/* Without a time to come back at, the caller would be back at once. */
+static void test_postbag_step_that_cannot_prepare_says_when_to_try_again(
+    void **state)
+{
+    struct desk *d = *state;
+    int64_t next_us = 0;
+
+    add_inbound(d);
+    open_it(d);
+    assert_ok(postbag_on(d->p, "c", "f", NULL, NULL));
+    d->sim.fails[SIM_WAKE_NEW] = POSTBAG_EIO;
+    assert_int_equal(postbag_step(d->p, &next_us), POSTBAG_EIO);
+    assert_int_equal(next_us, d->sim.mono_us + 500000);
+    d->sim.fails[SIM_WAKE_NEW] = 0;
+    assert_ok(postbag_step(d->p, &next_us));
+}
+
 static void test_postbag_stop_waits_for_pubacks_and_gives_up(void **state)
 {
     struct desk *d = *state;
@@ -333,6 +350,7 @@ int main(void)
         TEST_IN(test_postbag_open_that_fails_later_destroys_them_too),
         TEST_IN(test_postbag_open_without_arguments_is_refused),
         TEST_IN(test_postbag_step_relays_without_a_thread),
+        TEST_IN(test_postbag_step_that_cannot_prepare_says_when_to_try_again),
         TEST_IN(test_postbag_stop_waits_for_pubacks_and_gives_up),
         TEST_IN(test_postbag_stop_with_all_settled_saves_at_once),
         TEST_IN(test_postbag_close_without_a_stop_loses_nothing),
