@@ -246,6 +246,8 @@ POSTBAG_CHECK int postbag__sender_coalesce(
 POSTBAG_CHECK int postbag__sender_replace_held(
     struct sender *s, const struct row *row);
 
+/* How long a PUBACK may take, from the last progress on. */
+int64_t postbag__sender_ack_timeout_us(const struct sender *s);
 /* Why the connection must end: no PUBACK for too long, ...  NULL: it must not.
  */
 const char *postbag__sender_gives_up(struct sender *s, int64_t now_us);

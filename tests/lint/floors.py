@@ -50,6 +50,7 @@ SAME_FLOOR = {
     "sender": ["lease"],
     "sender_coalesce": ["sender"],
     "sender_expire": ["sender"],
+    "sender_leave": ["sender"],
     "sender_fill": ["sender"],
     "sender_send": ["sender"],
     "sender_settle": ["sender"],
