@@ -47,7 +47,7 @@ static void draw_config(struct luck *l, struct postbag_config *c)
     c->checkpoint_frames = ONE_OF(l, 16, 50, 250);
     c->poll_ms = ONE_OF(l, 1000, 5000);
     c->inbox_accept_ms = ONE_OF(l, 1, 20, 100);
-    if (luck_hits(l, 200))
+    if (luck_hits(l, 400))
         c->max_rows = ONE_OF(l, 10, 30);
     if (luck_hits(l, 500))
         c->overflow = "drop_oldest";

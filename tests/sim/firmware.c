@@ -313,7 +313,7 @@ static void settle_unknown(struct process *p)
         return;
     }
     f->retry = -1;
-    happened(w, is_stored ? FOUND_STORED : FOUND_MISSING);
+    happened(w, FOUND);
     check_found(w, old, is_stored);
     if (is_stored)
         roll_back(p);

@@ -226,7 +226,7 @@ void S12_bounds(struct world *w)
 {
     const struct postbag_config *c = &w->p.config;
 
-    /* what is requeued is held beyond the bound, and a row that all wait for */
+    /* requeued ones are beyond the bound, and one that all others wait for */
     if (w->seen.held > (int64_t)c->held_max_rows + 1 && w->count[REQUEUED] == 0)
         broken(w, "S12_bounds", "%" PRId64 " messages are held", w->seen.held);
     if (c->max_rows != 0 && w->seen.waiting > (int64_t)c->max_rows)

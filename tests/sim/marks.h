@@ -47,7 +47,7 @@
     X(SEND_FAILS, 5, "the transport finds the link broken") \
     X(POISON, 5, "a message ends each connection that brings it") \
     X(HANDLER_RETRIES, 200, "a handler asks for another try") \
-    X(HANDLER_REJECTS, 100, "a handler rejects a command") \
+    X(HANDLER_REJECTS, 200, "a handler rejects a command") \
     X(NESTED, 50, "another process runs while one is in the middle of a step")
 
 #define SIM_FAULTS(X) SIM_FAULTS_OF_A_STEP(X) SIM_FAULTS_OF_A_CALL(X)
@@ -57,8 +57,7 @@
     X(ROLLED_BACK, "a transaction was rolled back") \
     X(SAVEPOINT_BACK, "a savepoint was rolled back") \
     X(OUTCOME_UNKNOWN, "the outcome of a COMMIT was unknown") \
-    X(FOUND_STORED, "postbag_find settled one: it was stored") \
-    X(FOUND_MISSING, "postbag_find settled one: it was not") \
+    X(FOUND, "postbag_find settled the outcome of one") \
     X(PUT_REFUSED, "a put was refused") \
     X(PUT_BY_SQL, "a message was put by plain SQL") \
     X(UNDONE_BY_CUT, "a power cut took back what was committed below FULL") \

@@ -44,7 +44,7 @@ static void test_swapped_messages_are_noticed(void **state)
                           .row = "T10_sim",
                           .tune = tune_swap,
                           .first_seed = 200000,
-                          .episodes = 8},
+                          .episodes = 2},
         "swapped_messages");
 }
 
@@ -65,7 +65,7 @@ static void test_normal_writer_without_the_barrier_sends_phantoms(void **state)
                           .row = "T2_sim",
                           .tune = tune_no_barrier,
                           .first_seed = 210000,
-                          .episodes = 12},
+                          .episodes = 6},
         "normal_writer_no_barrier");
 }
 
@@ -85,7 +85,7 @@ static void test_disk_that_lies_loses_commits(void **state)
                           .row = "T2_sim",
                           .tune = tune_liar,
                           .first_seed = 220000,
-                          .episodes = 12},
+                          .episodes = 3},
         "disk_that_lies");
 }
 
@@ -112,7 +112,7 @@ static void test_second_effect_is_noticed(void **state)
                           .row = "T5_sim",
                           .tune = tune_double,
                           .first_seed = 230000,
-                          .episodes = 4},
+                          .episodes = 1},
         "second_effect");
 }
 

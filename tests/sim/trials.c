@@ -14,7 +14,7 @@ static const char *program = "sim";
 static uint64_t times(void)
 {
     if (getenv("POSTBAG_PROVE") != NULL)
-        return 60;
+        return 40;
     return getenv("POSTBAG_FULL") != NULL ? 6 : 1;
 }
 

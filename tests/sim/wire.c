@@ -265,6 +265,15 @@ static void forget_flights(struct wire *wire, int is_told)
     wire->flight_count = 0;
 }
 
+/* What became of a held one is written at once: if the database is busy until
+ * the connection ends, nobody remembers. */
+static void forget_unwritten(struct world *w)
+{
+    for (int i = 0; i < w->book.message_count; i++)
+        if (w->book.messages[i].state != 0)
+            w->book.messages[i].may_repeat = 1;
+}
+
 static void wire_disconnect(struct postbag_transport *t, unsigned abort)
 {
     struct wire *wire = self(t);
@@ -272,6 +281,7 @@ static void wire_disconnect(struct postbag_transport *t, unsigned abort)
     (void)abort;
     demand(wire, wire->state >= WIRE_CONNECTING, "disconnect while closed");
     forget_flights(wire, 1);
+    forget_unwritten(wire->world);
     wire->state = WIRE_CLOSED;
     wire->answer_us = wire->lost_us = wire->suback_us = 0;
     wire->connack = 0;
