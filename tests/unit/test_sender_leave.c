@@ -5,7 +5,7 @@
 #include "relay.h"
 #include "unit.h"
 
-static void test_sender_without_pubacks_is_stuck_after_the_timeout(void **state)
+static void test_leave_without_pubacks_is_stuck_after_the_timeout(void **state)
 {
     struct bench *b = *state;
     struct relay *r = bench_up(b);
@@ -23,7 +23,7 @@ static void test_sender_without_pubacks_is_stuck_after_the_timeout(void **state)
 }
 
 /* 64 KiB at 9600 bit/s take a minute. */
-static void test_sender_large_message_on_a_slow_link_is_waited_for(void **state)
+static void test_leave_large_message_on_a_slow_link_is_waited_for(void **state)
 {
     struct bench *b = *state;
     struct relay *r = bench_up(b);
@@ -39,7 +39,7 @@ static void test_sender_large_message_on_a_slow_link_is_waited_for(void **state)
     assert_has(r->log, "no PUBACK in time");
 }
 
-static void test_sender_idle_link_is_never_stuck(void **state)
+static void test_leave_idle_link_is_never_stuck(void **state)
 {
     struct bench *b = *state;
     struct relay *r = bench_up(b);
@@ -59,7 +59,7 @@ static void run_seconds(struct relay *r, int count)
 }
 
 /* One that says so for a while is waited for. */
-static void test_sender_link_that_takes_nothing_and_does_not_end_is_left(
+static void test_leave_link_that_takes_nothing_and_does_not_end_is_left(
     void **state)
 {
     struct bench *b = *state;
@@ -85,10 +85,10 @@ static void test_sender_link_that_takes_nothing_and_does_not_end_is_left(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BENCH(test_sender_without_pubacks_is_stuck_after_the_timeout),
-        BENCH(test_sender_large_message_on_a_slow_link_is_waited_for),
-        BENCH(test_sender_idle_link_is_never_stuck),
-        BENCH(test_sender_link_that_takes_nothing_and_does_not_end_is_left),
+        BENCH(test_leave_without_pubacks_is_stuck_after_the_timeout),
+        BENCH(test_leave_large_message_on_a_slow_link_is_waited_for),
+        BENCH(test_leave_idle_link_is_never_stuck),
+        BENCH(test_leave_link_that_takes_nothing_and_does_not_end_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
