@@ -11,10 +11,10 @@ import sys
 
 NO_PIN = ("    if (h->is_sound || h->is_pinned)\n        return POSTBAG_OK;\n",
           "    h->is_pinned = 1;\n    return POSTBAG_OK;\n")
-NO_LOCK = ("    if (!is_due(h))\n        return POSTBAG_OK;\n"
-           "    err = checkpoint(h);\n",
-           "    for (int i = 0, left; i < 2000 && err == POSTBAG_OK; i++)\n"
-           "        err = run_checkpoint(h, &left);\n")
+NO_LOCK = ("        if (!is_due(h))\n            return POSTBAG_OK;\n"
+           "        err = checkpoint(h);\n",
+           "        for (int i = 0, left; i < 2000 && err == POSTBAG_OK; i++)\n"
+           "            err = run_checkpoint(h, &left);\n")
 CHANGES = {"unpinned": [NO_PIN], "unguarded": [NO_PIN, NO_LOCK]}
 
 
