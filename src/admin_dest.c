@@ -21,11 +21,11 @@ int postbag_admin_dest_add(
     return err == POSTBAG_OK ? postbag__dest_add(&a->db, name, from) : err;
 }
 
-/* Whoever holds the relay's lock keeps relays from owning the destination. */
-static int lock_dest(
-    struct postbag_admin *a, const char *name, struct postbag_lock **lock)
+static int lock_one(struct postbag_admin *a, const char *name, int is_second,
+    struct postbag_lock **lock)
 {
-    char *path = postbag__lease_lock_path(postbag__db_path(&a->db), name);
+    char *path =
+        postbag__lease_lock_path(postbag__db_path(&a->db), name, is_second);
     int err;
 
     if (path == NULL)
@@ -40,9 +40,25 @@ static int lock_dest(
                                    "the lock of the destination cannot be had");
 }
 
+static void unlock(struct postbag_admin *a, struct postbag_lock *locks[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (locks[i] != NULL)
+            a->port->unlock_file(a->port->ctx, locks[i]);
+}
+
+/* Whoever holds the relay's locks keeps relays from owning the destination. */
+static int lock_dest(
+    struct postbag_admin *a, const char *name, struct postbag_lock *locks[2])
+{
+    int err = lock_one(a, name, 0, &locks[0]);
+
+    return err == POSTBAG_OK ? lock_one(a, name, 1, &locks[1]) : err;
+}
+
 int postbag_admin_dest_remove(struct postbag_admin *a, const char *name)
 {
-    struct postbag_lock *lock = NULL;
+    struct postbag_lock *locks[2] = {NULL, NULL};
     int err = postbag__admin_writable(a);
 
     if (err == POSTBAG_OK && name == NULL)
@@ -51,10 +67,9 @@ int postbag_admin_dest_remove(struct postbag_admin *a, const char *name)
     if (err == POSTBAG_OK)
         err = postbag__schema_find_dest(&a->db, name);
     if (err == POSTBAG_OK)
-        err = lock_dest(a, name, &lock);
-    if (err != POSTBAG_OK)
-        return err;
-    err = postbag__dest_remove(&a->db, name);
-    a->port->unlock_file(a->port->ctx, lock);
+        err = lock_dest(a, name, locks);
+    if (err == POSTBAG_OK)
+        err = postbag__dest_remove(&a->db, name);
+    unlock(a, locks);
     return err;
 }

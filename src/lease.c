@@ -26,9 +26,10 @@ static char *path_with(
     return path;
 }
 
-char *postbag__lease_lock_path(const char *db_path, const char *dest)
+char *postbag__lease_lock_path(
+    const char *db_path, const char *dest, int is_second)
 {
-    return path_with(db_path, "-relay-", dest, "");
+    return path_with(db_path, is_second ? "-relay2-" : "-relay-", dest, "");
 }
 
 static const struct stmt_plan plan[] = {
@@ -65,9 +66,11 @@ int postbag__lease_open(struct lease *l, struct db *db, struct shared *shared,
     l->log = log;
     l->dest = dest;
     l->lease_ms = lease_ms;
-    l->lock_path = postbag__lease_lock_path(db_path, dest);
+    l->lock_path = postbag__lease_lock_path(db_path, dest, 0);
+    l->second_path = postbag__lease_lock_path(db_path, dest, 1);
     l->standby_path = path_with(db_path, "-relay-", dest, ".standby");
-    if (l->lock_path == NULL || l->standby_path == NULL)
+    if (l->lock_path == NULL || l->second_path == NULL ||
+        l->standby_path == NULL)
         return postbag__fail(&db->fault, POSTBAG_ENOMEM, "no memory");
     err = port->boot_id(port->ctx, l->boot);
     if (err == POSTBAG_OK)
@@ -84,16 +87,24 @@ static void unlock(struct lease *l, struct postbag_lock **lock)
     *lock = NULL;
 }
 
+static void unlock_both(struct lease *l)
+{
+    unlock(l, &l->lock);
+    unlock(l, &l->second);
+}
+
 void postbag__lease_close(struct lease *l)
 {
     if (l->db == NULL)
         return;
-    unlock(l, &l->lock);
+    unlock_both(l);
     unlock(l, &l->standby_lock);
     postbag__finalize_all(l, plan, STATEMENTS);
     postbag__free(l->lock_path);
+    postbag__free(l->second_path);
     postbag__free(l->standby_path);
     l->lock_path = NULL;
+    l->second_path = NULL;
     l->standby_path = NULL;
 }
 
@@ -187,6 +198,34 @@ static int try_lock(
     return port->lock_file(port->ctx, path, lock);
 }
 
+static int keep(struct lease *l, const char *path, struct postbag_lock **lock)
+{
+    return *lock != NULL ? POSTBAG_OK : try_lock(l, path, lock);
+}
+
+/* Nobody else has either: nobody is alive who owns it, or who is about to take
+ * over.  Kept, if a try to take over finds the database busy. */
+static int lock_both(struct lease *l)
+{
+    int err = keep(l, l->lock_path, &l->lock);
+
+    if (err == POSTBAG_OK)
+        err = keep(l, l->second_path, &l->second);
+    if (err != POSTBAG_OK)
+        unlock_both(l);
+    return err;
+}
+
+/* An owner has one: the second, while a silent one that it replaced still has
+ * the first.  So it looks alive when that one dies. */
+static void lock_one(struct lease *l)
+{
+    if (keep(l, l->lock_path, &l->lock) == POSTBAG_OK)
+        unlock(l, &l->second);
+    else
+        (void)keep(l, l->second_path, &l->second);
+}
+
 /* Has work waited for one lease without a cursor moving?  Writers that drop
  * rows raise the settled counts, too: that is not the owner's doing. */
 static int has_waited(struct lease *l, const struct look *seen, int64_t now_ms)
@@ -203,11 +242,8 @@ static int may_take(struct lease *l, const struct look *seen, int64_t now_ms)
     int waited = has_waited(l, seen, now_ms);
     int expired = seen->until_ms <= now_ms ||
                   seen->until_ms > now_ms + (int64_t)l->lease_ms;
-    /* kept, if an earlier try to take over found the database busy */
-    int err =
-        l->lock != NULL ? POSTBAG_OK : try_lock(l, l->lock_path, &l->lock);
+    int err = lock_both(l);
 
-    /* busy: somebody is alive who owns it, or who is about to take over */
     if (err == POSTBAG_OK || (err != POSTBAG_EBUSY && seen->owner_is_gone))
         return 1;
     return (expired || seen->owner_is_gone) && waited;
@@ -230,7 +266,7 @@ static int take(struct lease *l, const struct look *seen, int64_t now_ms)
         err = postbag__run(&l->take);
     }
     if (err == POSTBAG_OK && postbag__changes(l->db) != 1) {
-        unlock(l, &l->lock); /* for the other */
+        unlock_both(l); /* for the other */
         err = postbag__fail(
             &l->db->fault, POSTBAG_EBUSY, "another relay was faster");
     }
@@ -246,6 +282,7 @@ static int take(struct lease *l, const struct look *seen, int64_t now_ms)
     l->is_inherited = seen->has_owner;
     l->epoch = seen->epoch + 1;
     l->until_ms = until;
+    lock_one(l);
     unlock(l, &l->standby_lock);
     postbag__log(l->log, POSTBAG_LOG_NOTICE, POSTBAG_OK,
         "relay owns destination %s, epoch %lld", l->dest, (long long)l->epoch);
@@ -324,7 +361,7 @@ int postbag__lease_step(struct lease *l, int64_t now_us, int has_work)
         return contend(l, now_us);
     if (l->lock == NULL) { /* held by an owner that was only silent */
         l->next_us = now_us + look_us;
-        (void)try_lock(l, l->lock_path, &l->lock);
+        lock_one(l);
     }
     if (has_work && now_us / 1000 >= l->until_ms - (int64_t)l->lease_ms / 2)
         return renew(l, now_us);
@@ -356,7 +393,7 @@ void postbag__lease_lose(struct lease *l, int64_t now_us)
     l->unmoved_since_ms = 0;
     /* time for the new owner to take the lock, or it would look dead */
     l->next_us = now_us + 2 * look_us;
-    unlock(l, &l->lock);
+    unlock_both(l);
 }
 
 int postbag__lease_free(struct lease *l)
@@ -370,5 +407,5 @@ void postbag__lease_freed(struct lease *l)
     l->is_owner = 0;
     l->unmoved_since_ms = 0;
     l->next_us = 0;
-    unlock(l, &l->lock); /* or it would seem free to us alone */
+    unlock_both(l); /* or it would seem free to us alone */
 }

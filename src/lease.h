@@ -9,8 +9,9 @@
  * earlier boot cannot be alive, and the wall clock may jump.
  *
  * Who may take over:
- *   at once        nobody owned it, the owner is of another boot, or its lock
- *                  file is free (the kernel freed it when it died)
+ *   at once        its lock files are free (the kernel freed them when the
+ *                  owner died); where they cannot be asked: nobody owns it, or
+ *                  the owner is of another boot
  *   after a lease  the owner lives but is silent: its deadline has passed AND
  *                  work has waited unmoved for one lease
  * An owner without waiting work writes nothing; with waiting work it renews,
@@ -28,7 +29,7 @@ struct lease {
     struct shared *shared;
     const struct log *log;
     const char *dest; /* borrowed */
-    char *lock_path;
+    char *lock_path, *second_path;
     char *standby_path;
     uint8_t owner[16], boot[16];
     uint32_t lease_ms;
@@ -39,15 +40,16 @@ struct lease {
     int64_t epoch;
     int64_t until_ms; /* our deadline */
     int64_t next_us;  /* look again */
-    struct postbag_lock *lock, *standby_lock;
+    struct postbag_lock *lock, *second, *standby_lock;
     /* standby: since when work waits without the cursor moving */
     int64_t unmoved_since_ms, seen_acked;
     struct stmt look, take, renew, check, free;
 };
 
-/* The file whose lock the owner of a destination holds; the caller frees it.
- * NULL: no memory. */
-char *postbag__lease_lock_path(const char *db_path, const char *dest);
+/* The files one of whose locks the owner of a destination holds; the caller
+ * frees it.  NULL: no memory. */
+char *postbag__lease_lock_path(
+    const char *db_path, const char *dest, int is_second);
 
 POSTBAG_CHECK int postbag__lease_open(struct lease *l, struct db *db,
     struct shared *shared, const struct log *log, const char *dest,

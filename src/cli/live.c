@@ -103,17 +103,14 @@ void live_read(struct live *out, const char *path)
     out->is_known = out->is_known && is_owner;
 }
 
-int live_relay(const char *db_path, const char *dest)
+static int state_of_lock(const char *db, const char *middle, const char *dest)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char path[PATH_MAX + 80];
-    char real[PATH_MAX];
     int life = RELAY_UNKNOWN;
     int fd;
 
-    if (realpath(db_path, real) == NULL)
-        return RELAY_UNKNOWN;
-    (void)snprintf(path, sizeof(path), "%s-relay-%s", real, dest);
+    (void)snprintf(path, sizeof(path), "%s%s%s", db, middle, dest);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return errno == ENOENT ? RELAY_STOPPED : RELAY_UNKNOWN;
@@ -121,4 +118,15 @@ int live_relay(const char *db_path, const char *dest)
         life = lock.l_type == F_UNLCK ? RELAY_STOPPED : RELAY_RUNS;
     (void)close(fd);
     return life;
+}
+
+int live_relay(const char *db_path, const char *dest)
+{
+    char real[PATH_MAX];
+    int life;
+
+    if (realpath(db_path, real) == NULL)
+        return RELAY_UNKNOWN;
+    life = state_of_lock(real, "-relay-", dest);
+    return life == RELAY_STOPPED ? state_of_lock(real, "-relay2-", dest) : life;
 }

@@ -161,7 +161,8 @@ static int may_take_over(const struct world *w)
         return 1;
     if (!w->owner->is_alive || w->owner->number != w->owner_number)
         return 1;
-    return !port_has_lock(w->owner, "-relay-main") ||
+    return (!port_has_lock(w->owner, "-relay-main") &&
+               !port_has_lock(w->owner, "-relay2-main")) ||
            boot_ms(w) >= then->lease_until;
 }
 

@@ -47,21 +47,37 @@ static int64_t count(struct world *w)
 static void test_admin_dest_of_a_relay_is_not_removed(void **state)
 {
     struct world *w = *state;
-    char *path = postbag__lease_lock_path(w->t.path, "cloud");
-    struct postbag_lock *lock;
 
-    assert_ok(w->sim.port.lock_file(w->sim.port.ctx, path, &lock));
-    assert_int_equal(postbag_admin_dest_remove(w->a, "cloud"), POSTBAG_ESTATE);
-    assert_has(postbag_admin_fault(w->a)->text,
-        "a relay owns destination cloud: stop it first");
-    assert_int_equal(count(w), 2);
-    w->sim.port.unlock_file(w->sim.port.ctx, lock);
+    for (int is_second = 0; is_second < 2; is_second++) {
+        char *path = postbag__lease_lock_path(w->t.path, "cloud", is_second);
+        struct postbag_lock *lock;
+
+        assert_ok(w->sim.port.lock_file(w->sim.port.ctx, path, &lock));
+        assert_int_equal(
+            postbag_admin_dest_remove(w->a, "cloud"), POSTBAG_ESTATE);
+        assert_has(postbag_admin_fault(w->a)->text,
+            "a relay owns destination cloud: stop it first");
+        assert_int_equal(count(w), 2);
+        w->sim.port.unlock_file(w->sim.port.ctx, lock);
+        postbag__free(path);
+    }
+}
+
+/* So that one of that name may be added again. */
+static void test_admin_dest_removed_leaves_the_locks_free(void **state)
+{
+    struct world *w = *state;
+
     assert_ok(postbag_admin_dest_remove(w->a, "cloud"));
     assert_int_equal(count(w), 1);
-    /* it left the lock free */
-    assert_ok(w->sim.port.lock_file(w->sim.port.ctx, path, &lock));
-    w->sim.port.unlock_file(w->sim.port.ctx, lock);
-    postbag__free(path);
+    for (int is_second = 0; is_second < 2; is_second++) {
+        char *path = postbag__lease_lock_path(w->t.path, "cloud", is_second);
+        struct postbag_lock *lock;
+
+        assert_ok(w->sim.port.lock_file(w->sim.port.ctx, path, &lock));
+        w->sim.port.unlock_file(w->sim.port.ctx, lock);
+        postbag__free(path);
+    }
 }
 
 static void test_admin_dest_whose_lock_fails_is_not_removed(void **state)
@@ -93,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_IN(test_admin_dest_of_a_relay_is_not_removed),
+        TEST_IN(test_admin_dest_removed_leaves_the_locks_free),
         TEST_IN(test_admin_dest_whose_lock_fails_is_not_removed),
         TEST_IN(test_admin_dest_arguments_are_checked),
     };
