@@ -8,6 +8,7 @@
     proof.py stands RESULT      has it passed on this commit? (exit 0)
     proof.py report             the table of all results in build/proof, in
                                 Markdown
+    proof.py sections           what there is to run
 
 A control that noticed nothing, and a row of the file `rows` that nobody spoke
 of, fail `table`, `keep` (controls only) and `report`.
@@ -26,7 +27,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PROOF = re.compile(r"^proof: (\w+) trials=(\d+) seeds=(\d+)\.\.(\d+)$")
 CONTROL = re.compile(r"^control: (\w+) (\w+) hits=(\d+) trials=(\d+)$")
-HEAD = ("row", "what", "trials", "seeds", "failures", "3/n", "controls")
+HEAD = ("row", "what", "trials", "seeds", "failures", "3/n", "controls",
+        "section, commit")
+LEGEND = """A trial that fails ends its test, and then its row is "not shown".
+3/n: after n trials without a failure one fails, 95 % sure, less often than
+that.  Controls: how often what was broken on purpose was noticed, of how many
+tries.
+"""
 
 
 # ---- what was said -----------------------------------------------------------
@@ -38,6 +45,7 @@ class Row:
         self.trials = 0
         self.seeds = []
         self.controls = {}  # name: [hits, trials]
+        self.sources = set()
 
     def seed_text(self):
         texts = {f"{first}..{last}" for first, last in self.seeds if last}
@@ -121,19 +129,20 @@ def cells(rows):
     """Those of the file `rows`, in its order."""
     for name, what in wanted().items():
         row = rows.get(name, Row())
-        yield (name, what, str(row.trials), row.seed_text(), "0", row.bound(),
-               row.control_text())
+        yield (name, what, str(row.trials), row.seed_text(),
+               "0" if row.trials else "not shown", row.bound(),
+               row.control_text(), ", ".join(sorted(row.sources)) or "-")
 
 
 def print_table(rows):
-    for row, _, trials, seeds, failures, bound, controls in cells(rows):
-        print(f"{row:<24} {trials:>9} trials, {failures} failed, "
+    for row, _, trials, seeds, failures, bound, controls, _ in cells(rows):
+        print(f"{row:<24} {trials:>9} trials, failures {failures}, "
               f"3/n {bound:>7}, seeds {seeds}, controls {controls}")
 
 
 def print_markdown(rows):
     print("| " + " | ".join(HEAD) + " |")
-    print("| --- | --- | ---: | --- | ---: | ---: | --- |")
+    print("| --- | --- | ---: | --- | ---: | ---: | --- | --- |")
     for row in cells(rows):
         print("| " + " | ".join(row) + " |")
 
@@ -178,6 +187,8 @@ def keep(path, section, code, seconds, *logs):
     failed = sorted({name for _, names in read_all for name in names})
     findings = blind(rows_of(lines))
     passed = code == "0" and not failed and not findings
+    if code != "0" and not failed:
+        failed = [f"the command itself, see {logs[0]}"]
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"section": section, "passed": passed, "failed": failed,
                    "commit": commit(), "seconds": int(seconds),
@@ -206,26 +217,48 @@ def stands(path):
         and result["commit"] == commit() else 1
 
 
+def short(result):
+    return (result["commit"] or "changed sources")[:9]
+
+
+def rows_of_all(results):
+    """The sum, and of each row the sections and their commits."""
+    rows = rows_of(line for result in results for line in result["lines"])
+    for result in results:
+        for name in rows_of(result["lines"]):
+            rows[name].sources.add(f"{result['section']} {short(result)}")
+    return rows
+
+
 def report():
     results = [load(path) for path in
                sorted(glob.glob(os.path.join(ROOT, "build/proof/*.json")))]
-    rows = rows_of(line for result in results for line in result["lines"])
+    rows = rows_of_all(results)
     for result in results:
-        print(f"- `{result['section']}`: "
-              f"{'passed' if result['passed'] else 'FAILED'}, "
-              f"{result['seconds']} s, commit "
-              f"{(result['commit'] or 'none: changed sources')[:12]}, "
-              f"{result['date']}, {result['machine']}")
-    print()
+        state = "passed" if result["passed"] else "FAILED"
+        print(f"- `{result['section']}`: {state}, {result['seconds']} s, "
+              f"{short(result)}, {result['date']}, {result['machine']}")
+    print("\n" + LEGEND)
     print_markdown(rows)
-    return complain(blind(rows) + missing(rows) + unknown(rows) +
-                    [f"failed: {result['section']}" for result in results
-                     if not result["passed"]])
+    print()
+    return complain(blind(rows) + unknown(rows) + [
+        f"{result['section']} failed: {' '.join(result['failed'])}"
+        for result in results if not result["passed"]] + [
+        f"not shown: {len(missing(rows))} rows"] * bool(missing(rows)))
+
+
+def sections():
+    with open(os.path.join(HERE, "sections"), encoding="utf-8") as file:
+        for line in file:
+            if not line.startswith("#"):
+                name, _, what = line.split(None, 2)
+                print(f"{name:<12} {what.strip()}")
+    return 0
 
 
 def main():
     calls = {"table": lambda *paths: table(paths), "keep": keep,
-             "stands": stands, "report": report}
+             "stands": stands, "report": report, "sections": sections}
     if len(sys.argv) < 2 or sys.argv[1] not in calls:
         sys.exit(__doc__)
     return calls[sys.argv[1]](*sys.argv[2:])
