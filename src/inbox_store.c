@@ -14,7 +14,7 @@
 #define UNFINISHED "state IN ('due', 'deferred')"
 
 #define HEADER(name) \
-    " CASE WHEN json_valid(headers)" \
+    " CASE WHEN typeof(headers) = 'text' AND json_valid(headers)" \
     " THEN json_extract(headers, '$." name "') END"
 #define TRACE \
     HEADER("traceparent") "," HEADER("tracestate") "," HEADER("correlationid")
@@ -29,7 +29,8 @@
 #define COLUMNS \
     "arrival, attempts, source, id, topic, payload, content_type," \
     " key, response_topic, correlation_data, headers, received_ms," TRACE \
-    ", key_version, previous_version, expires_ms, boot, mono_ms"
+    ", key_version, previous_version, expires_ms, boot, " \
+    "mono_ms," POSTBAG__INBOX_DAMAGE
 
 static const char *const sql[INBOX_STATEMENTS] = {
     /* No row comes back when the id is there with other content. */
@@ -186,9 +187,12 @@ static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
 
     memset(row, 0, sizeof(*row));
     row->arrival = postbag__col_i64(s, 0);
+    c->consumer = consumer;
+    postbag__inbox_damage_read(s, 20, &row->damage);
+    if (row->damage.text[0] != '\0')
+        return;
     row->attempts = postbag__col_i64(s, 1);
     c->struct_size = sizeof(*c);
-    c->consumer = consumer;
     c->source = postbag__col_text(s, 2);
     c->id = postbag__col_bytes(s, 3, &c->id_len);
     c->topic = postbag__col_text(s, 4);
@@ -291,8 +295,9 @@ int postbag__inbox_again(
     err = postbag__row(again);
     if (err != 1)
         return err;
-    *found = 1;
     load(again, row->command.consumer, row);
+    /* damaged meanwhile: it is given up when it is the next one */
+    *found = row->damage.text[0] == '\0';
     row->attempts -= is_tried;
     row->command.attempt = (unsigned)row->attempts + 1;
     row->is_tried = is_tried;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "db.h"
+#include "inbox_damage.h"
 #include "moment.h"
 #include "postbag/port.h"
 
@@ -98,6 +99,7 @@ struct inbox_row {
     int is_tried;     /* and this one is charged ahead, by postbag__inbox_try */
     int64_t expires_ms; /* how long it was valid when it came; 0: for ever */
     struct moment came;
+    struct inbox_damage damage; /* if so, of the command only the consumer */
     struct postbag_command command;
 };
 
