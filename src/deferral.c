@@ -38,7 +38,7 @@ static const char *const sql[DEFERRAL_STATEMENTS] = {
     [DEFERRAL_OVERDUE] =
         "SELECT key, arrival," POSTBAG__INBOX_DAMAGE " FROM main.inbox"
         " WHERE consumer = ?1 AND state = 'deferred'"
-        " AND (due_boot IS NOT ?2 OR due_ms <= ?3) LIMIT 1",
+        " AND (due_boot IS NOT ?2 OR due_ms <= ?3 OR due_ms > ?4) LIMIT 1",
 };
 
 int postbag__deferral_open(struct deferral *d, struct db *db)
@@ -224,20 +224,25 @@ int postbag__deferral_stored(struct deferral *d, const struct consumer *who,
 
 /* 1: the statement stands on the row.  Reset it. */
 static int find_overdue(
-    struct deferral *d, const char *consumer, const struct inbox_now *now)
+    struct deferral *d, const struct consumer *who, const struct inbox_now *now)
 {
     struct stmt *s = &d->stmts[DEFERRAL_OVERDUE];
+    /* some may wait since another rule held */
+    int64_t most_ms = who->versions.gap == ORDER_DEFER
+                          ? (int64_t)who->versions.defer_ms
+                          : POSTBAG__INBOX_DELAY_MS;
 
-    postbag__bind_text(s, 1, consumer);
+    postbag__bind_text(s, 1, who->name);
     postbag__bind_blob(s, 2, now->boot, 16);
     postbag__bind_i64(s, 3, now->mono_ms);
+    postbag__bind_i64(s, 4, postbag__moment_furthest(now->mono_ms, most_ms));
     return postbag__row(s);
 }
 
 int postbag__deferral_is_overdue(struct deferral *d, const struct consumer *who,
     const struct inbox_now *now, int *is_out)
 {
-    int err = find_overdue(d, who->name, now);
+    int err = find_overdue(d, who, now);
 
     postbag__reset(&d->stmts[DEFERRAL_OVERDUE]);
     *is_out = err == 1;
@@ -248,7 +253,7 @@ int postbag__deferral_give_up(
     struct deferral *d, const struct consumer *who, const struct inbox_now *now)
 {
     struct stmt *s = &d->stmts[DEFERRAL_OVERDUE];
-    int err = find_overdue(d, who->name, now);
+    int err = find_overdue(d, who, now);
     struct inbox_damage damage;
     int64_t arrival;
     char *key;

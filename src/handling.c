@@ -40,7 +40,10 @@ static void hook(const struct handling *h, const char *point)
 
 struct inbox_now postbag__handling_now(const struct handling *h)
 {
-    return postbag__inbox_now(h->port, h->boot);
+    struct inbox_now now = postbag__inbox_now(h->port, h->boot);
+
+    now.furthest_ms = postbag__moment_furthest(now.mono_ms, h->retry_cap_ms);
+    return now;
 }
 
 /* ---- open and close ---------------------------------------------------- */

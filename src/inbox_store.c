@@ -47,13 +47,14 @@ static const char *const sql[INBOX_STATEMENTS] = {
         "SELECT " COLUMNS
         " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
         " AND state = 'due'"
-        " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)" IS_FIRST
-        " ORDER BY arrival LIMIT 1",
+        " AND (due_ms IS NULL OR due_ms <= ?3 OR due_ms > ?4"
+        "  OR due_boot IS NOT ?2)" IS_FIRST " ORDER BY arrival LIMIT 1",
     [INBOX_AGAIN] = "SELECT " COLUMNS " FROM main.inbox AS i"
                     " WHERE consumer = ?1 AND arrival = ?2"
                     " AND state = 'due'" IS_FIRST,
     [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
-                       " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",
+                       " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3"
+                       " AND due_ms <= ?4",
     [INBOX_DONE] = "UPDATE main.inbox SET" POSTBAG__INBOX_SHRINK
                    ", processed_ms = ?2, boot = ?4, mono_ms = ?5,"
                    " attempts = attempts + ?3, error = NULL"
@@ -224,6 +225,7 @@ int postbag__inbox_next(struct inbox_store *s, const char *consumer,
     postbag__bind_text(next, 1, consumer);
     postbag__bind_blob(next, 2, now->boot, 16);
     postbag__bind_i64(next, 3, now->mono_ms);
+    postbag__bind_i64(next, 4, now->furthest_ms);
     err = postbag__row(next);
     if (err != 1)
         return err;
@@ -245,6 +247,8 @@ struct inbox_now postbag__inbox_now(
 
     n.mono_ms = port->mono_us(port->ctx) / 1000;
     n.wall_ms = port->wall_ms(port->ctx);
+    n.furthest_ms =
+        postbag__moment_furthest(n.mono_ms, POSTBAG__INBOX_DELAY_MS);
     return n;
 }
 
@@ -315,6 +319,8 @@ int postbag__inbox_earliest(struct inbox_store *s, const char *consumer,
     postbag__bind_text(earliest, 1, consumer);
     postbag__bind_blob(earliest, 2, now->boot, 16);
     postbag__bind_i64(earliest, 3, now->mono_ms);
+    postbag__bind_i64(earliest, 4,
+        postbag__moment_furthest(now->mono_ms, POSTBAG__INBOX_DELAY_MS));
     err = postbag__row(earliest);
     if (err != 1)
         return err;

@@ -52,7 +52,10 @@ struct inbox_now {
     const uint8_t *boot; /* 16 bytes */
     int64_t mono_ms;
     int64_t wall_ms;
+    int64_t furthest_ms; /* later retry times have come, see moment.h */
 };
+/* The greatest retry_cap_ms and version_defer_ms. */
+#define POSTBAG__INBOX_DELAY_MS INT64_C(86400000)
 
 /* boot: the port's, borrowed. */
 struct inbox_now postbag__inbox_now(

@@ -110,6 +110,19 @@ static void test_deferral_ends_with_the_boot(void **state)
     expect_told(1, 3, 1, POSTBAG_ORDER_GAP);
 }
 
+static void test_deferral_ends_with_a_clock_that_begins_anew(void **state)
+{
+    struct inbox_world *w = begin(state);
+
+    w->mono_us = INT64_C(10000000000);
+    send_all(w, "13");
+    w->mono_us = 1000;
+    world_restart(w);
+    work(w);
+    assert_int_equal(told_count, 2);
+    expect_told(1, 3, 1, POSTBAG_ORDER_GAP);
+}
+
 static void test_deferral_survives_a_restart_of_the_process(void **state)
 {
     struct inbox_world *w = begin(state);
