@@ -16,6 +16,9 @@
     " AND (state = 'dead' OR ?4 AND " named ")"
 
 #define CHOSEN_DEAD CHOSEN("0")
+#define IS_WHOLE \
+    " AND payload NOT NULL" \
+    " AND ifnull(error, '') NOT GLOB '" POSTBAG__INBOX_DAMAGED "*'"
 #define IS_RETRY "state = 'due' AND due_ms NOT NULL"
 
 static int is_named(const struct postbag_inbox_choice *which)
@@ -79,10 +82,7 @@ int postbag__inbox_requeue(
     err = postbag__prepare(db, &s,
         "UPDATE main.inbox SET attempts = iif(state = 'dead', 0, attempts),"
         " state = 'due', due_boot = NULL, due_ms = NULL,"
-        " processed_ms = NULL" CHOSEN(
-            IS_RETRY) " AND payload NOT NULL"
-                      " AND ifnull(error, '') NOT GLOB '" POSTBAG__INBOX_DAMAGED
-                      "*'");
+        " processed_ms = NULL" CHOSEN(IS_RETRY) IS_WHOLE);
 
     if (err != POSTBAG_OK)
         return err;

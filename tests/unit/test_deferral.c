@@ -289,6 +289,7 @@ int main(void)
         TEST_IN(test_deferral_of_a_higher_version_ends_behind_the_lower),
         TEST_IN(test_deferral_worker_wakes_when_it_ends),
         TEST_IN(test_deferral_ends_with_the_boot),
+        TEST_IN(test_deferral_ends_with_a_clock_that_begins_anew),
         TEST_IN(test_deferral_survives_a_restart_of_the_process),
         TEST_IN(test_deferral_of_too_many_lets_the_key_go_on),
         TEST_IN(test_deferral_that_fills_the_inbox_lets_the_key_go_on),
