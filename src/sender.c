@@ -7,8 +7,9 @@
 
 #include "abi.h"
 
+enum { LOOK_AHEAD = 4 };
 /* A step may set a deadline so long after it read the clock. */
-enum { LOOK_AHEAD = 4, STEP_MS = 60000 };
+enum { STEP_MS = 60000 };
 
 int postbag__sender_init(struct sender *s)
 {
