@@ -53,6 +53,7 @@ static const char *const spoilt[][2] = {
     {"correlation_data = 'text'", "correlation_data"},
     {"headers = x'7b7d'", "headers"},
     {"headers = 5", "headers"},
+    {"headers = x'00ff'", "headers"},
     {"expires_ms = 'x'", "expires_ms"},
     {"attempts = 'x'", "attempts"},
     {"attempts = -9223372036854775807", "attempts"},
