@@ -195,7 +195,7 @@ int postbag_admin_destinations(struct postbag_admin *a,
     if (err != POSTBAG_OK)
         return err;
     while ((err = postbag__row(&s)) == 1) {
-        err = each(ctx, postbag__col_text(&s, 0));
+        err = each(ctx, postbag__col_string(&s, 0));
         if (err != 0)
             break;
     }

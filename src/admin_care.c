@@ -28,7 +28,7 @@ static int tell_dropped(
     if (err == POSTBAG_OK)
         postbag__bind_text(&s, 1, dest);
     while (err >= 0 && result == 0 && (err = postbag__row(&s)) == 1)
-        result = v->dropped(v->ctx, dest, postbag__col_text(&s, 0),
+        result = v->dropped(v->ctx, dest, postbag__col_string(&s, 0),
             postbag__col_i64(&s, 1), postbag__col_i64(&s, 2));
     postbag__finalize(&s);
     return err < 0 ? postbag__verify_unreadable(db, v, "ledger", dest, err)
@@ -59,7 +59,7 @@ static int tell_ledgers(struct postbag_admin *a, const struct postbag_verify *v)
         &a->db, &s, "SELECT name FROM outbox_dest ORDER BY name");
 
     while (err >= 0 && result == 0 && (err = postbag__row(&s)) == 1)
-        result = tell_ledger(a, postbag__col_text(&s, 0), v);
+        result = tell_ledger(a, postbag__col_string(&s, 0), v);
     postbag__finalize(&s);
     return err < 0 ? postbag__verify_unreadable(&a->db, v, "ledger", NULL, err)
                    : result;

@@ -160,6 +160,13 @@ const char *postbag__col_text(struct stmt *s, int col)
     return (const char *)sqlite3_column_text(s->handle, col);
 }
 
+const char *postbag__col_string(struct stmt *s, int col)
+{
+    const char *text = postbag__col_text(s, col);
+
+    return text == NULL ? "" : text;
+}
+
 const void *postbag__col_bytes(struct stmt *s, int col, size_t *len_out)
 {
     const void *bytes = sqlite3_column_blob(s->handle, col);

@@ -126,6 +126,8 @@ int postbag__col_is_text(struct stmt *s, int col);
 int postbag__col_is(struct stmt *s, int col, const char *types);
 /* NULL for NULL */
 const char *postbag__col_text(struct stmt *s, int col);
+/* "" for NULL, which a damaged row has where its table allows none. */
+const char *postbag__col_string(struct stmt *s, int col);
 /* Bytes of a text or blob; *len_out is 0 for NULL. */
 const void *postbag__col_bytes(struct stmt *s, int col, size_t *len_out);
 

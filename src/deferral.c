@@ -3,6 +3,7 @@
 #include "deferral.h"
 
 #include "error.h"
+#include "inbox_damage.h"
 #include "mem.h"
 
 #define LAST_BEFORE_I POSTBAG__ORDER_LAST("i.key_version")
@@ -24,7 +25,8 @@ static const char *const sql[DEFERRAL_STATEMENTS] = {
         "  1000000000, count(*)) FROM main.inbox"
         " WHERE consumer = ?1 AND state = 'deferred'",
     [DEFERRAL_LOWEST] =
-        "SELECT arrival, key_version, (" LAST_BEFORE_I ") FROM main.inbox i"
+        "SELECT arrival, key_version, (" LAST_BEFORE_I
+        ")," POSTBAG__INBOX_DAMAGE " FROM main.inbox i"
         " WHERE consumer = ?1 AND key = ?2 AND state = 'deferred'"
         " ORDER BY key_version, arrival LIMIT 1",
     [DEFERRAL_FREE] =
@@ -34,8 +36,9 @@ static const char *const sql[DEFERRAL_STATEMENTS] = {
         " arrival = (SELECT max(arrival) + 1 FROM main.inbox)"
         " WHERE arrival = ?1 RETURNING arrival",
     [DEFERRAL_OVERDUE] =
-        "SELECT key FROM main.inbox WHERE consumer = ?1 AND state = 'deferred'"
-        " AND (due_boot IS NOT ?2 OR due_ms <= ?3) LIMIT 1",
+        "SELECT key, arrival," POSTBAG__INBOX_DAMAGE " FROM main.inbox"
+        " WHERE consumer = ?1 AND state = 'deferred'"
+        " AND (due_boot IS NOT ?2 OR due_ms <= ?3 OR due_ms > ?4) LIMIT 1",
 };
 
 int postbag__deferral_open(struct deferral *d, struct db *db)
@@ -60,6 +63,7 @@ void postbag__deferral_close(struct deferral *d)
 struct waiting {
     int64_t arrival, version, last;
     int has_last;
+    struct inbox_damage damage;
 };
 
 static int find_lowest(struct deferral *d, const char *consumer,
@@ -78,6 +82,7 @@ static int find_lowest(struct deferral *d, const char *consumer,
     out->version = postbag__col_i64(lowest, 1);
     out->has_last = !postbag__col_is_null(lowest, 2);
     out->last = postbag__col_i64(lowest, 2);
+    postbag__inbox_damage_read(lowest, 3, &out->damage);
     postbag__reset(lowest);
     return POSTBAG_OK;
 }
@@ -119,13 +124,17 @@ static int go_on(struct deferral *d, const struct consumer *who,
         enum postbag_order order =
             postbag__order_of(&row.version, row.has_last ? &row.last : NULL);
 
-        if (order == POSTBAG_ORDER_GAP && gaps-- == 0)
+        if (row.damage.text[0] != '\0')
+            err = postbag__inbox_damage_bury(
+                d->db, row.arrival, &row.damage, wall_ms);
+        else if (order == POSTBAG_ORDER_GAP && gaps-- == 0)
             break;
-        err = let_go(d, who->name, key, &row,
-            order == POSTBAG_ORDER_GAP
-                ? NULL
-                : postbag__order_refusal(&who->versions, order),
-            wall_ms);
+        else
+            err = let_go(d, who->name, key, &row,
+                order == POSTBAG_ORDER_GAP
+                    ? NULL
+                    : postbag__order_refusal(&who->versions, order),
+                wall_ms);
         if (err == POSTBAG_OK)
             err = find_lowest(d, who->name, key, &row, &found);
     }
@@ -215,20 +224,25 @@ int postbag__deferral_stored(struct deferral *d, const struct consumer *who,
 
 /* 1: the statement stands on the row.  Reset it. */
 static int find_overdue(
-    struct deferral *d, const char *consumer, const struct inbox_now *now)
+    struct deferral *d, const struct consumer *who, const struct inbox_now *now)
 {
     struct stmt *s = &d->stmts[DEFERRAL_OVERDUE];
+    /* some may wait since another rule held */
+    int64_t most_ms = who->versions.gap == ORDER_DEFER
+                          ? (int64_t)who->versions.defer_ms
+                          : POSTBAG__INBOX_DELAY_MS;
 
-    postbag__bind_text(s, 1, consumer);
+    postbag__bind_text(s, 1, who->name);
     postbag__bind_blob(s, 2, now->boot, 16);
     postbag__bind_i64(s, 3, now->mono_ms);
+    postbag__bind_i64(s, 4, postbag__moment_furthest(now->mono_ms, most_ms));
     return postbag__row(s);
 }
 
 int postbag__deferral_is_overdue(struct deferral *d, const struct consumer *who,
     const struct inbox_now *now, int *is_out)
 {
-    int err = find_overdue(d, who->name, now);
+    int err = find_overdue(d, who, now);
 
     postbag__reset(&d->stmts[DEFERRAL_OVERDUE]);
     *is_out = err == 1;
@@ -239,11 +253,20 @@ int postbag__deferral_give_up(
     struct deferral *d, const struct consumer *who, const struct inbox_now *now)
 {
     struct stmt *s = &d->stmts[DEFERRAL_OVERDUE];
-    int err = find_overdue(d, who->name, now);
+    int err = find_overdue(d, who, now);
+    struct inbox_damage damage;
+    int64_t arrival;
     char *key;
 
     if (err != 1)
         return err;
+    arrival = postbag__col_i64(s, 1);
+    postbag__inbox_damage_read(s, 2, &damage);
+    if (damage.text[0] != '\0') {
+        postbag__reset(s);
+        return postbag__inbox_damage_bury(
+            d->db, arrival, &damage, now->wall_ms);
+    }
     key = postbag__copy(postbag__col_text(s, 0));
     postbag__reset(s);
     if (key == NULL)

@@ -101,7 +101,7 @@ static int find_by(
     err = postbag__row(&s);
     if (err == 1)
         (void)snprintf(
-            d->other, sizeof(d->other), "%s", postbag__col_text(&s, 0));
+            d->other, sizeof(d->other), "%s", postbag__col_string(&s, 0));
     postbag__finalize(&s);
     return err;
 }

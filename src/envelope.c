@@ -237,8 +237,8 @@ static int add_headers(struct envelope *e, const char *headers)
         return err;
     postbag__bind_text(&e->each_header, 1, headers);
     while ((err = postbag__row(&e->each_header)) == 1) {
-        err = add_header(e, postbag__col_text(&e->each_header, 0),
-            postbag__col_text(&e->each_header, 1));
+        err = add_header(e, postbag__col_string(&e->each_header, 0),
+            postbag__col_string(&e->each_header, 1));
         if (err != POSTBAG_OK)
             break;
     }

@@ -40,7 +40,10 @@ static void hook(const struct handling *h, const char *point)
 
 struct inbox_now postbag__handling_now(const struct handling *h)
 {
-    return postbag__inbox_now(h->port, h->boot);
+    struct inbox_now now = postbag__inbox_now(h->port, h->boot);
+
+    now.furthest_ms = postbag__moment_furthest(now.mono_ms, h->retry_cap_ms);
+    return now;
 }
 
 /* ---- open and close ---------------------------------------------------- */
@@ -135,6 +138,9 @@ static int change_row(
     int64_t failures = o->is_free ? h->hindered : row->attempts + 1;
     int charge = !o->is_free - row->is_tried;
 
+    if (row->damage.text[0] != '\0')
+        return postbag__inbox_damage_bury(
+            &h->db, row->arrival, &row->damage, at.wall_ms);
     if (is_dead(h, row, o))
         return postbag__inbox_dead(
             &h->inbox, row->arrival, &at, charge, o->why.text);
@@ -359,17 +365,15 @@ static int take_next(struct handling *h, const struct consumer *who,
     unsigned char *is_proven, int *did_out)
 {
     struct inbox_now at = postbag__handling_now(h);
-    const struct objection *objection;
+    struct objection objection;
     struct inbox_row row;
     int found;
     int err = postbag__inbox_next(&h->inbox, who->name, &at, &row, &found);
 
-    objection = err == POSTBAG_OK && found
-                    ? postbag__handling_objection(h, &row, &at)
-                    : NULL;
-    if (objection != NULL) {
+    if (err == POSTBAG_OK && found &&
+        postbag__handling_objects(h, &row, &at, &objection)) {
         *did_out = 1;
-        return bury(h, &row, objection);
+        return bury(h, &row, &objection);
     }
     if (err == POSTBAG_OK && found)
         err = postbag__handling_charge(h, &row, *is_proven, &found);

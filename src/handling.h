@@ -93,12 +93,14 @@ POSTBAG_CHECK int postbag__handling_charge(
 /* Take the charge back of a run that the storage left without a result.  No
  * transaction is open. */
 POSTBAG_CHECK int postbag__handling_forgive(struct handling *h);
-/* Why this row is given up before its handler is called; NULL: it is not. */
+/* Why a row is given up before its handler is called. */
 struct objection {
-    const char *text;
+    const char *text;   /* of the row, or for ever */
     const char *status; /* for its sender */
 };
-const struct objection *postbag__handling_objection(const struct handling *h,
-    const struct inbox_row *row, const struct inbox_now *at);
+/* Is this one?  1: *out says why. */
+int postbag__handling_objects(const struct handling *h,
+    const struct inbox_row *row, const struct inbox_now *at,
+    struct objection *out);
 
 #endif

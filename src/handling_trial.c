@@ -75,16 +75,22 @@ int postbag__handling_forgive(struct handling *h)
     return err;
 }
 
-const struct objection *postbag__handling_objection(const struct handling *h,
-    const struct inbox_row *row, const struct inbox_now *at)
+int postbag__handling_objects(const struct handling *h,
+    const struct inbox_row *row, const struct inbox_now *at,
+    struct objection *out)
 {
     static const struct objection died = {
         DIED ", and it was the last attempt", "failed"};
     static const struct objection expired = {POSTBAG__EXPIRED, "expired"};
+    const struct objection damaged = {row->damage.text, "failed"};
 
-    if (row->attempts >= (int64_t)h->max_attempts)
-        return &died;
-    if (postbag__inbox_is_expired(row, at))
-        return &expired;
-    return NULL;
+    if (row->damage.text[0] != '\0')
+        *out = damaged;
+    else if (row->attempts >= (int64_t)h->max_attempts)
+        *out = died;
+    else if (postbag__inbox_is_expired(row, at))
+        *out = expired;
+    else
+        return 0;
+    return 1;
 }

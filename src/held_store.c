@@ -20,8 +20,7 @@
 #define RETRIES \
     "FROM outbox_held WHERE dest = ?1 AND state = 'retry' AND priority = ?5"
 #define PLANNED \
-    "FROM outbox_held WHERE dest = ?1 AND state = 'dead' AND due_ms IS NOT " \
-    "NULL"
+    "FROM outbox_held WHERE dest = ?1 AND state = 'dead' AND due_ms NOTNULL"
 
 static const struct stmt_plan plan[] = {
     {offsetof(struct held_store, hold),
@@ -50,13 +49,15 @@ static const struct stmt_plan plan[] = {
         "SELECT seq " RETRIES " AND due_boot IS NULL UNION ALL"
         " SELECT seq " RETRIES " AND due_boot < ?3 UNION ALL"
         " SELECT seq " RETRIES " AND due_boot > ?3 UNION ALL"
+        " SELECT seq " RETRIES " AND due_boot = ?3 AND due_ms > ?6 UNION ALL"
         " SELECT seq " RETRIES " AND due_boot = ?3 AND due_ms <= ?4)"
         " LIMIT 1 OFFSET ?2)"},
     {offsetof(struct held_store, next_due),
         "SELECT CASE WHEN EXISTS (SELECT 1 " RETRIES " AND due_boot IS NULL)"
         " OR EXISTS (SELECT 1 " RETRIES " AND due_boot < ?2)"
-        " OR EXISTS (SELECT 1 " RETRIES " AND due_boot > ?2) THEN ?3"
-        " ELSE (SELECT min(due_ms) " RETRIES " AND due_boot = ?2) END"},
+        " OR EXISTS (SELECT 1 " RETRIES " AND due_boot > ?2)"
+        " OR EXISTS (SELECT 1 " RETRIES " AND due_boot = ?2 AND due_ms > ?4)"
+        " THEN ?3 ELSE (SELECT min(due_ms) " RETRIES " AND due_boot = ?2) END"},
     {offsetof(struct held_store, fetch),
         "SELECT seq, attempts, " ROW_COLUMNS
         ", replay FROM outbox_held WHERE dest = ?1 AND seq = ?2"},
@@ -87,12 +88,13 @@ static const struct stmt_plan plan[] = {
         " (SELECT min(seq) FROM outbox_held WHERE dest = ?1 AND key = ?2"
         "  AND key IS NOT NULL AND priority = ?3 AND state <> 'dead')"},
     {offsetof(struct held_store, has_old_plans),
-        "SELECT 1 " PLANNED " AND due_boot IS NOT ?2 LIMIT 1"},
+        "SELECT 1 " PLANNED " AND (due_boot IS NOT ?2 OR due_ms > ?3) LIMIT 1"},
     {offsetof(struct held_store, plan_anew),
         "UPDATE outbox_held SET due_boot = ?2, due_ms = ?3"
         " WHERE dest = ?1 AND state = 'dead' AND due_ms IS NOT NULL"
-        " AND due_boot IS NOT ?2"},
-    {offsetof(struct held_store, next_revival), "SELECT min(due_ms) " PLANNED},
+        " AND (due_boot IS NOT ?2 OR due_ms > ?3)"},
+    {offsetof(struct held_store, next_revival),
+        "SELECT ifnull(min(due_ms), 9223372036854775807) " PLANNED},
     {offsetof(struct held_store, revive),
         "UPDATE outbox_held SET state = 'retry', attempts = 0,"
         " due_boot = NULL, due_ms = NULL, dead_ms = NULL, revived = 1"
@@ -255,8 +257,7 @@ int postbag__held_postpone(
 
 /* ---- the end of a row's wait ---- */
 
-/* 1: s stands on what is to be known of the row (WHO_ENDS).  0: there is no
- * such row. */
+/* 1: s stands on WHO_ENDS of the row.  0: there is no such row. */
 static int end(struct held_store *h, struct stmt *s, int64_t seq)
 {
     postbag__bind_text(s, 1, h->dest);
@@ -271,8 +272,7 @@ static int count(struct held_store *h, struct stmt *counter, struct stmt *ended)
     return postbag__run(counter);
 }
 
-/* The last step: the oldest that waits behind the row that ended, if nobody
- * of its key is before that one. */
+/* Last: the oldest that waits behind it, if none of its key is before that. */
 static int release(struct held_store *h, struct stmt *ended)
 {
     const char *key = postbag__col_text(ended, 0);
@@ -385,12 +385,12 @@ int postbag__held_trim_dead(struct held_store *h, uint32_t max_rows,
 
 /* ---- dead rows that come back by themselves ---- */
 
-int postbag__held_has_old_plans(struct held_store *h, const uint8_t boot[16])
+int postbag__held_has_old_plans(struct held_store *h, const struct due *due)
 {
     int err;
 
     postbag__bind_text(&h->has_old_plans, 1, h->dest);
-    postbag__bind_blob(&h->has_old_plans, 2, boot, 16);
+    bind_due(&h->has_old_plans, 2, due);
     err = postbag__row(&h->has_old_plans);
     if (err == 1)
         postbag__reset(&h->has_old_plans);
@@ -412,9 +412,7 @@ int postbag__held_next_revival(struct held_store *h, int64_t *ms)
     err = postbag__row(&h->next_revival);
     if (err != 1)
         return err == POSTBAG_OK ? POSTBAG_EIO : err;
-    *ms = postbag__col_is_null(&h->next_revival, 0)
-              ? INT64_MAX
-              : postbag__col_i64(&h->next_revival, 0);
+    *ms = postbag__col_i64(&h->next_revival, 0);
     postbag__reset(&h->next_revival);
     return POSTBAG_OK;
 }
@@ -459,6 +457,7 @@ int postbag__held_due(struct held_store *h, int lane, int64_t skip,
     postbag__bind_i64(&h->due, 2, skip);
     bind_due(&h->due, 3, now);
     postbag__bind_i64(&h->due, 5, lane);
+    postbag__bind_i64(&h->due, 6, now->furthest_ms);
     return read_held(&h->due, arena, out, &attempts);
 }
 
@@ -470,6 +469,7 @@ static int next_due(
 
     postbag__bind_text(s, 1, h->dest);
     bind_due(s, 2, now);
+    postbag__bind_i64(s, 4, now->furthest_ms);
     postbag__bind_i64(s, 5, lane);
     err = postbag__row(s);
     if (err != 1)

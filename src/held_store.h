@@ -21,6 +21,7 @@ struct held_store {
 struct due {
     const uint8_t *boot; /* 16 bytes */
     int64_t ms;
+    int64_t furthest_ms; /* of a now: what is later has come, see moment.h */
 };
 
 struct held_stats {
@@ -98,9 +99,10 @@ POSTBAG_CHECK int postbag__held_drop(
 POSTBAG_CHECK int postbag__held_trim_dead(struct held_store *h,
     uint32_t max_rows, uint32_t max_bytes, int64_t wall_ms);
 
-/* Are dead rows planned by the clock of another boot?  1, 0 or an error. */
+/* Are dead rows planned by the clock of another boot, or for later than one
+ * that dies now?  1, 0 or an error. */
 POSTBAG_CHECK int postbag__held_has_old_plans(
-    struct held_store *h, const uint8_t boot[16]);
+    struct held_store *h, const struct due *due);
 POSTBAG_CHECK int postbag__held_plan_anew(
     struct held_store *h, const struct due *due);
 /* When the next dead row comes back, in ms of this boot; INT64_MAX: none. */

@@ -6,6 +6,7 @@
  */
 #include "inbox_repair.h"
 
+#include "inbox_damage.h"
 #include "inbox_store.h"
 
 /* Named ones need not be dead yet; ?1 to ?4 as bind() says. */
@@ -15,6 +16,9 @@
     " AND (state = 'dead' OR ?4 AND " named ")"
 
 #define CHOSEN_DEAD CHOSEN("0")
+#define IS_WHOLE \
+    " AND payload NOT NULL" \
+    " AND ifnull(error, '') NOT GLOB '" POSTBAG__INBOX_DAMAGED "*'"
 #define IS_RETRY "state = 'due' AND due_ms NOT NULL"
 
 static int is_named(const struct postbag_inbox_choice *which)
@@ -65,7 +69,8 @@ static int take_versions(
     return err;
 }
 
-/* Without its payload (it was too large) a command cannot be handled. */
+/* Without its payload (it was too large) a command cannot be handled, nor what
+ * is left of a damaged one. */
 int postbag__inbox_requeue(
     struct db *db, const struct postbag_inbox_choice *which, int64_t *count_out)
 {
@@ -77,7 +82,7 @@ int postbag__inbox_requeue(
     err = postbag__prepare(db, &s,
         "UPDATE main.inbox SET attempts = iif(state = 'dead', 0, attempts),"
         " state = 'due', due_boot = NULL, due_ms = NULL,"
-        " processed_ms = NULL" CHOSEN(IS_RETRY) " AND payload NOT NULL");
+        " processed_ms = NULL" CHOSEN(IS_RETRY) IS_WHOLE);
 
     if (err != POSTBAG_OK)
         return err;

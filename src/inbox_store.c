@@ -14,7 +14,7 @@
 #define UNFINISHED "state IN ('due', 'deferred')"
 
 #define HEADER(name) \
-    " CASE WHEN json_valid(headers)" \
+    " CASE WHEN typeof(headers) = 'text' AND json_valid(headers)" \
     " THEN json_extract(headers, '$." name "') END"
 #define TRACE \
     HEADER("traceparent") "," HEADER("tracestate") "," HEADER("correlationid")
@@ -29,7 +29,8 @@
 #define COLUMNS \
     "arrival, attempts, source, id, topic, payload, content_type," \
     " key, response_topic, correlation_data, headers, received_ms," TRACE \
-    ", key_version, previous_version, expires_ms, boot, mono_ms"
+    ", key_version, previous_version, expires_ms, boot, " \
+    "mono_ms," POSTBAG__INBOX_DAMAGE
 
 static const char *const sql[INBOX_STATEMENTS] = {
     /* No row comes back when the id is there with other content. */
@@ -46,13 +47,14 @@ static const char *const sql[INBOX_STATEMENTS] = {
         "SELECT " COLUMNS
         " FROM main.inbox AS i WHERE consumer = ?1 AND " UNFINISHED
         " AND state = 'due'"
-        " AND (due_ms IS NULL OR due_ms <= ?3 OR due_boot IS NOT ?2)" IS_FIRST
-        " ORDER BY arrival LIMIT 1",
+        " AND (due_ms IS NULL OR due_ms <= ?3 OR due_ms > ?4"
+        "  OR due_boot IS NOT ?2)" IS_FIRST " ORDER BY arrival LIMIT 1",
     [INBOX_AGAIN] = "SELECT " COLUMNS " FROM main.inbox AS i"
                     " WHERE consumer = ?1 AND arrival = ?2"
                     " AND state = 'due'" IS_FIRST,
     [INBOX_EARLIEST] = "SELECT min(due_ms) FROM main.inbox WHERE consumer = ?1"
-                       " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3",
+                       " AND " UNFINISHED " AND due_boot = ?2 AND due_ms > ?3"
+                       " AND due_ms <= ?4",
     [INBOX_DONE] = "UPDATE main.inbox SET" POSTBAG__INBOX_SHRINK
                    ", processed_ms = ?2, boot = ?4, mono_ms = ?5,"
                    " attempts = attempts + ?3, error = NULL"
@@ -186,9 +188,12 @@ static void load(struct stmt *s, const char *consumer, struct inbox_row *row)
 
     memset(row, 0, sizeof(*row));
     row->arrival = postbag__col_i64(s, 0);
+    c->consumer = consumer;
+    postbag__inbox_damage_read(s, 20, &row->damage);
+    if (row->damage.text[0] != '\0')
+        return;
     row->attempts = postbag__col_i64(s, 1);
     c->struct_size = sizeof(*c);
-    c->consumer = consumer;
     c->source = postbag__col_text(s, 2);
     c->id = postbag__col_bytes(s, 3, &c->id_len);
     c->topic = postbag__col_text(s, 4);
@@ -220,6 +225,7 @@ int postbag__inbox_next(struct inbox_store *s, const char *consumer,
     postbag__bind_text(next, 1, consumer);
     postbag__bind_blob(next, 2, now->boot, 16);
     postbag__bind_i64(next, 3, now->mono_ms);
+    postbag__bind_i64(next, 4, now->furthest_ms);
     err = postbag__row(next);
     if (err != 1)
         return err;
@@ -241,6 +247,8 @@ struct inbox_now postbag__inbox_now(
 
     n.mono_ms = port->mono_us(port->ctx) / 1000;
     n.wall_ms = port->wall_ms(port->ctx);
+    n.furthest_ms =
+        postbag__moment_furthest(n.mono_ms, POSTBAG__INBOX_DELAY_MS);
     return n;
 }
 
@@ -291,8 +299,9 @@ int postbag__inbox_again(
     err = postbag__row(again);
     if (err != 1)
         return err;
-    *found = 1;
     load(again, row->command.consumer, row);
+    /* damaged meanwhile: it is given up when it is the next one */
+    *found = row->damage.text[0] == '\0';
     row->attempts -= is_tried;
     row->command.attempt = (unsigned)row->attempts + 1;
     row->is_tried = is_tried;
@@ -310,6 +319,8 @@ int postbag__inbox_earliest(struct inbox_store *s, const char *consumer,
     postbag__bind_text(earliest, 1, consumer);
     postbag__bind_blob(earliest, 2, now->boot, 16);
     postbag__bind_i64(earliest, 3, now->mono_ms);
+    postbag__bind_i64(earliest, 4,
+        postbag__moment_furthest(now->mono_ms, POSTBAG__INBOX_DELAY_MS));
     err = postbag__row(earliest);
     if (err != 1)
         return err;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "db.h"
+#include "inbox_damage.h"
 #include "moment.h"
 #include "postbag/port.h"
 
@@ -51,7 +52,10 @@ struct inbox_now {
     const uint8_t *boot; /* 16 bytes */
     int64_t mono_ms;
     int64_t wall_ms;
+    int64_t furthest_ms; /* later retry times have come, see moment.h */
 };
+/* The greatest retry_cap_ms and version_defer_ms. */
+#define POSTBAG__INBOX_DELAY_MS INT64_C(86400000)
 
 /* boot: the port's, borrowed. */
 struct inbox_now postbag__inbox_now(
@@ -98,6 +102,7 @@ struct inbox_row {
     int is_tried;     /* and this one is charged ahead, by postbag__inbox_try */
     int64_t expires_ms; /* how long it was valid when it came; 0: for ever */
     struct moment came;
+    struct inbox_damage damage; /* if so, of the command only the consumer */
     struct postbag_command command;
 };
 

@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "mem.h"
+#include "moment.h"
 
 enum { GATE_MS = 50 };
 
@@ -240,8 +241,8 @@ static int has_waited(struct lease *l, const struct look *seen, int64_t now_ms)
 static int may_take(struct lease *l, const struct look *seen, int64_t now_ms)
 {
     int waited = has_waited(l, seen, now_ms);
-    int expired = seen->until_ms <= now_ms ||
-                  seen->until_ms > now_ms + (int64_t)l->lease_ms;
+    int64_t furthest = postbag__moment_furthest(now_ms, l->lease_ms);
+    int expired = seen->until_ms <= now_ms || seen->until_ms > furthest;
     int err = lock_both(l);
 
     if (err == POSTBAG_OK || (err != POSTBAG_EBUSY && seen->owner_is_gone))

@@ -84,7 +84,7 @@ static void read_row(struct stmt *s, struct postbag_row *row)
     memset(row, 0, sizeof(*row));
     row->seq = postbag__col_i64(s, 0);
     read_id(s, 1, &row->id);
-    row->topic = postbag__col_text(s, 2);
+    row->topic = postbag__col_string(s, 2);
     row->key = postbag__col_text(s, 3);
     row->priority = (unsigned)postbag__col_i64(s, 4);
     row->created_ms = postbag__col_i64(s, 5);
@@ -402,11 +402,11 @@ int postbag__show_row(struct db *db, const char *dest, int64_t seq,
 static void read_inbox(struct stmt *s, struct postbag_inbox_row *row)
 {
     row->arrival = postbag__col_i64(s, 0);
-    row->consumer = postbag__col_text(s, 1);
-    row->source = postbag__col_text(s, 2);
+    row->consumer = postbag__col_string(s, 1);
+    row->source = postbag__col_string(s, 2);
     row->id = postbag__col_bytes(s, 3, &row->id_len);
     row->id_is_text = postbag__col_is_text(s, 3) != 0;
-    row->state = postbag__col_text(s, 4);
+    row->state = postbag__col_string(s, 4);
     row->topic = postbag__col_text(s, 5);
     row->key = postbag__col_text(s, 6);
     row->error = postbag__col_text(s, 7);

@@ -53,3 +53,8 @@ int64_t postbag__moment_age_ms(
         return later(now->mono_ms - then->mono_ms, 0);
     return later(by_wall, now->mono_ms);
 }
+
+int64_t postbag__moment_furthest(int64_t now_ms, int64_t most_ms)
+{
+    return now_ms > INT64_MAX - most_ms ? INT64_MAX : now_ms + most_ms;
+}

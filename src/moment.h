@@ -35,4 +35,9 @@ int64_t postbag__moment_wall_ms(
 int64_t postbag__moment_age_ms(
     const struct moment *then, const struct moment *now);
 
+/* The furthest moment that a deadline of this boot can be at, where none is set
+ * further away than most_ms.  Since one that is was set, CLOCK_BOOTTIME began
+ * anew (a container's time namespace): it says nothing, and counts as come. */
+int64_t postbag__moment_furthest(int64_t now_ms, int64_t most_ms);
+
 #endif

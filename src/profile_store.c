@@ -176,7 +176,8 @@ int postbag__profile_read(
         err = postbag__fail(&db->fault, POSTBAG_ENOTFOUND,
             "there is no destination of that name");
     else if (err == 1)
-        err = postbag__profile_named(postbag__col_text(&s, 0), out, &db->fault);
+        err =
+            postbag__profile_named(postbag__col_string(&s, 0), out, &db->fault);
     postbag__finalize(&s);
     return err;
 }

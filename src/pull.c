@@ -44,8 +44,8 @@ static int end_own(struct postbag_writer *w, int is_own, int err)
     return err;
 }
 
-static int bury(
-    struct postbag_writer *w, struct inbox_store *s, int64_t arrival)
+static int bury(struct postbag_writer *w, struct inbox_store *s,
+    const struct inbox_row *row)
 {
     struct inbox_now at = now_of(w);
     int is_own;
@@ -53,13 +53,17 @@ static int bury(
 
     if (err != POSTBAG_OK)
         return err;
-    err = postbag__inbox_dead(s, arrival, &at, 0, POSTBAG__EXPIRED);
+    if (row->damage.text[0] != '\0')
+        err = postbag__inbox_damage_bury(
+            &w->db, row->arrival, &row->damage, at.wall_ms);
+    else
+        err = postbag__inbox_dead(s, row->arrival, &at, 0, POSTBAG__EXPIRED);
     err = end_own(w, is_own, err);
     /* somebody else finished it meanwhile */
     return err == POSTBAG_ENOTFOUND ? POSTBAG_OK : err;
 }
 
-/* The next one; those that are expired are dead then. */
+/* The next one; those that are damaged or expired are dead then. */
 static int find(struct postbag_writer *w, struct inbox_store *s,
     const char *consumer, struct postbag_command *out)
 {
@@ -73,7 +77,8 @@ static int find(struct postbag_writer *w, struct inbox_store *s,
         err = postbag__inbox_next(s, consumer, &at, &row, &found);
         if (err != POSTBAG_OK || !found)
             break;
-        if (!postbag__inbox_is_expired(&row, &at)) {
+        if (row.damage.text[0] == '\0' &&
+            !postbag__inbox_is_expired(&row, &at)) {
             *out = row.command;
             err = postbag__command_copy(&w->pulled, out);
             return err == POSTBAG_OK ? err
@@ -81,7 +86,7 @@ static int find(struct postbag_writer *w, struct inbox_store *s,
                                            "no memory for a command");
         }
         postbag__inbox_release(s);
-        err = bury(w, s, row.arrival);
+        err = bury(w, s, &row);
     }
     if (err != POSTBAG_OK)
         return err;
@@ -153,7 +158,8 @@ static int count_attempts(
 {
     struct stmt s;
     int err = postbag__prepare(&w->db, &s,
-        "SELECT attempts FROM main.inbox WHERE arrival = ?1"
+        "SELECT min(max(attempts, 0), 2147483646) FROM main.inbox"
+        " WHERE arrival = ?1"
         " AND state = 'due'");
 
     if (err != POSTBAG_OK)

@@ -25,7 +25,8 @@ static const char find_sql[] =
     " json_extract(reply, '$.ttl_ms'), json_extract(reply, '$.priority'),"
     " json_extract(reply, '$.retain')"
     " FROM main.inbox WHERE consumer = ?1 AND source = ?2 AND id = ?3"
-    " AND state = 'done' AND result IS NOT NULL AND json_valid(reply)";
+    " AND state = 'done' AND result IS NOT NULL AND typeof(reply) = 'text'"
+    " AND json_valid(reply)";
 
 static const char asked_sql[] =
     "SELECT id, response_topic, correlation_data, headers FROM main.inbox"

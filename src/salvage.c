@@ -264,7 +264,7 @@ static int set_profiles(struct salvage *s)
     int err = postbag__prepare(s->to, &x, "SELECT name FROM outbox_dest");
 
     while (err == POSTBAG_OK && (err = postbag__row(&x)) == 1) {
-        const char *dest = postbag__col_text(&x, 0);
+        const char *dest = postbag__col_string(&x, 0);
 
         err = POSTBAG_OK;
         if (postbag__profile_read(s->from, dest, &profile) == POSTBAG_OK)

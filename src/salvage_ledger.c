@@ -266,7 +266,7 @@ int postbag__salvage_note_lost(struct salvage *s)
     int err = postbag__prepare(s->to, &x, "SELECT name FROM outbox_dest");
 
     while (err == POSTBAG_OK && (err = postbag__row(&x)) == 1)
-        err = note_lost_of(s, postbag__col_text(&x, 0));
+        err = note_lost_of(s, postbag__col_string(&x, 0));
     postbag__finalize(&x);
     return err;
 }

@@ -8,6 +8,8 @@
 #include "abi.h"
 
 enum { LOOK_AHEAD = 4 };
+/* A step may set a deadline so long after it read the clock. */
+enum { STEP_MS = 60000 };
 
 int postbag__sender_init(struct sender *s)
 {
@@ -80,10 +82,20 @@ int postbag__sender_may_hold(struct sender *s, int lane)
     return s->window.used == 0 && held->live <= held_ahead(s);
 }
 
+struct due postbag__sender_due_now(const struct sender *s, int64_t now_us)
+{
+    struct due now = {.boot = s->boot,
+        .ms = now_us / 1000,
+        .furthest_ms = postbag__moment_furthest(
+            now_us / 1000, (int64_t)s->options.retry_cap_ms + STEP_MS)};
+
+    return now;
+}
+
 int postbag__sender_look(struct sender *s)
 {
     const struct postbag_port *port = s->shared->port;
-    struct due now = {.boot = s->boot, .ms = port->mono_us(port->ctx) / 1000};
+    struct due now = postbag__sender_due_now(s, port->mono_us(port->ctx));
     int err = postbag__outbox_newest(s->outbox, &s->newest);
 
     if (err == POSTBAG_OK)

@@ -114,6 +114,8 @@ void postbag__sender_free(struct sender *s);
 
 /* The lease is ours: start behind the saved cursors. */
 POSTBAG_CHECK int postbag__sender_load(struct sender *s);
+/* Now, as deadlines of held rows are read. */
+struct due postbag__sender_due_now(const struct sender *s, int64_t now_us);
 /* The database changed: look at the newest seq and at what is held. */
 POSTBAG_CHECK int postbag__sender_look(struct sender *s);
 /* After a commit, which stands whatever comes of this: if it fails the next

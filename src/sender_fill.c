@@ -193,7 +193,7 @@ static int drop_held_damaged(struct sender *s, const struct row *row)
 
 static int try_held(struct sender *s, const struct turn *t, struct pass *p)
 {
-    const struct due now = {.boot = s->boot, .ms = t->now_us / 1000};
+    const struct due now = postbag__sender_due_now(s, t->now_us);
     struct row row;
     int fate = postbag__held_due(
         s->held, t->lane, p->held_skip, &now, &s->row_arena, &row);
@@ -320,7 +320,7 @@ static void go_round(struct sender *s, struct round *r)
  * the clock: they come first when there is some. */
 static int plan_held(struct sender *s, const struct round *r)
 {
-    const struct due now = {.boot = s->boot, .ms = r->now_us / 1000};
+    const struct due now = postbag__sender_due_now(s, r->now_us);
     int err = postbag__held_next_due(s->held, &now, &s->held_due_ms);
 
     s->is_held_back = 0;

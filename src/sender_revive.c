@@ -2,7 +2,8 @@
 /*
  * Floor 3.  Dead messages that the broker might take by now are sent once more
  * without an operator (option dead_requeue_s).  When stands in outbox_held
- * since they died, by the clock of this boot; another boot waits anew.
+ * since they died, by the clock of this boot; another boot waits anew, as does
+ * what would wait for longer than the option says.
  */
 #include "sender.h"
 
@@ -24,10 +25,10 @@ int postbag__sender_plan_revivals(struct sender *s)
 
     if (s->options.dead_requeue_s == 0)
         return POSTBAG_OK;
-    err = postbag__held_has_old_plans(s->held, s->boot);
+    (void)postbag__sender_comes_back(s, 1, &due);
+    err = postbag__held_has_old_plans(s->held, &due);
     if (err != 1)
         return err;
-    (void)postbag__sender_comes_back(s, 1, &due);
     err = postbag__lease_begin(s->lease, DB_NORMAL);
     if (err != POSTBAG_OK)
         return err;

@@ -41,7 +41,7 @@ static void copy_profile(struct postbag_status *out, struct stmt *s, int col)
 {
     if (!postbag__col_is_null(s, col))
         (void)snprintf(out->profile, sizeof(out->profile), "%s",
-            postbag__col_text(s, col));
+            postbag__col_string(s, col));
 }
 
 static int read_lease(struct db *db, const char *dest, const struct moment *now,
@@ -413,7 +413,7 @@ static int read_slowest(struct db *db, const char *sql, char out[65])
         return err;
     err = postbag__row(&s);
     if (err == 1)
-        (void)snprintf(out, 65, "%s", postbag__col_text(&s, 0));
+        (void)snprintf(out, 65, "%s", postbag__col_string(&s, 0));
     postbag__finalize(&s);
     return err == 1 ? POSTBAG_OK : err;
 }

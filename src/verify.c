@@ -275,8 +275,8 @@ int postbag__verify_run(struct db *db, const struct postbag_verify *v,
         if (err != 1)
             break;
         err = POSTBAG_OK;
-        result = postbag__verify_tell(
-            v, rule->check, postbag__col_text(&s, 0), postbag__col_text(&s, 1));
+        result = postbag__verify_tell(v, rule->check, postbag__col_text(&s, 0),
+            postbag__col_string(&s, 1));
     }
     postbag__finalize(&s);
     return err == POSTBAG_OK

@@ -61,10 +61,10 @@ static int copy_dests(
     int err = postbag__prepare(db, &s, "SELECT name FROM outbox_dest");
 
     while (err >= 0 && (err = postbag__row(&s)) == 1) {
-        err = copy_dest(model, db, postbag__col_text(&s, 0));
+        err = copy_dest(model, db, postbag__col_string(&s, 0));
         if (err == POSTBAG_EINVAL)
             err = postbag__verify_tell(
-                v, "schema", postbag__col_text(&s, 0), db->fault.text);
+                v, "schema", postbag__col_string(&s, 0), db->fault.text);
         if (err != POSTBAG_OK)
             break;
     }
@@ -79,8 +79,8 @@ static int copy_dests(
 static int compare(const struct postbag_verify *v, struct stmt *wanted,
     struct stmt *found, const char *missing)
 {
-    const char *kind = postbag__col_text(wanted, 0);
-    const char *name = postbag__col_text(wanted, 1);
+    const char *kind = postbag__col_string(wanted, 0);
+    const char *name = postbag__col_string(wanted, 1);
     int is_there;
     int is_same = 0;
     char text[160];

@@ -23,7 +23,8 @@ static const uint8_t held_shelf_boot[16] = {1};
 
 static inline struct due at(int64_t ms)
 {
-    const struct due due = {.boot = held_shelf_boot, .ms = ms};
+    const struct due due = {
+        .boot = held_shelf_boot, .ms = ms, .furthest_ms = ms + 1000};
 
     return due;
 }

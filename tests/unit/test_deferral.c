@@ -110,6 +110,19 @@ static void test_deferral_ends_with_the_boot(void **state)
     expect_told(1, 3, 1, POSTBAG_ORDER_GAP);
 }
 
+static void test_deferral_ends_with_a_clock_that_begins_anew(void **state)
+{
+    struct inbox_world *w = begin(state);
+
+    w->mono_us = INT64_C(10000000000);
+    send_all(w, "13");
+    w->mono_us = 1000;
+    world_restart(w);
+    work(w);
+    assert_int_equal(told_count, 2);
+    expect_told(1, 3, 1, POSTBAG_ORDER_GAP);
+}
+
 static void test_deferral_survives_a_restart_of_the_process(void **state)
 {
     struct inbox_world *w = begin(state);
@@ -276,6 +289,7 @@ int main(void)
         TEST_IN(test_deferral_of_a_higher_version_ends_behind_the_lower),
         TEST_IN(test_deferral_worker_wakes_when_it_ends),
         TEST_IN(test_deferral_ends_with_the_boot),
+        TEST_IN(test_deferral_ends_with_a_clock_that_begins_anew),
         TEST_IN(test_deferral_survives_a_restart_of_the_process),
         TEST_IN(test_deferral_of_too_many_lets_the_key_go_on),
         TEST_IN(test_deferral_that_fills_the_inbox_lets_the_key_go_on),

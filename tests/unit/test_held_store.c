@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The SQL of held rows: copies that outlive the log, due times, keys. */
+#include <sqlite3.h>
+
 #include "held_shelf.h"
 
 static const uint8_t other_boot[16] = {2};
@@ -136,6 +138,39 @@ static void test_held_next_due_is_the_earliest(void **state)
     assert_int_equal(ms, 1); /* now */
 }
 
+static void test_held_deadline_that_was_never_set_so_far_has_come(void **state)
+{
+    struct shelf *s = *state;
+    struct due now = at(100);
+    int64_t ms;
+
+    hold(s, 1, "retry", 1100);
+    assert_string_equal(due_at(s, &now), "");
+    hold(s, 3, "retry", 1101);
+    assert_string_equal(due_at(s, &now), "3");
+    assert_ok(postbag__held_next_due(&s->h, &now, &ms));
+    assert_int_equal(ms, 100);
+    now = at(101);
+    assert_ok(postbag__held_next_due(&s->h, &now, &ms));
+    assert_int_equal(ms, 1100);
+}
+
+static void test_held_looks_for_what_is_due_are_seeks(void **state)
+{
+    struct shelf *s = *state;
+    const struct stmt *const all[] = {&s->h.due, &s->h.next_due};
+
+    for (size_t i = 0; i < COUNT(all); i++) {
+        const char *plan = sql_text(s->t.app, "EXPLAIN QUERY PLAN %s",
+            sqlite3_sql((sqlite3_stmt *)(void *)all[i]->handle));
+
+        assert_has(plan, "(dest=? AND priority=? AND due_boot=? AND due_ms>?)");
+        assert_has(plan, "(dest=? AND priority=? AND due_boot<?)");
+        assert_null(strstr(plan, "SCAN outbox_held"));
+        assert_null(strstr(plan, "(dest=? AND priority=?)"));
+    }
+}
+
 static void test_held_again_charges_and_plans(void **state)
 {
     struct shelf *s = *state;
@@ -268,6 +303,8 @@ int main(void)
         TEST_IN(test_held_key_holds_back_later_rows_of_its_lane_only),
         TEST_IN(test_held_rows_before_are_counted_up_to_a_bound),
         TEST_IN(test_held_rows_come_due_by_boot_and_time),
+        TEST_IN(test_held_deadline_that_was_never_set_so_far_has_come),
+        TEST_IN(test_held_looks_for_what_is_due_are_seeks),
         TEST_IN(test_held_next_due_is_the_earliest),
         TEST_IN(test_held_again_charges_and_plans),
         TEST_IN(test_held_end_of_a_wait_wakes_the_oldest_behind),

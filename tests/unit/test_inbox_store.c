@@ -27,6 +27,7 @@ static int set_up(void **state)
     w->now.boot = this_boot;
     w->now.mono_ms = 5000;
     w->now.wall_ms = INT64_C(1800000000000);
+    w->now.furthest_ms = INT64_MAX;
     *state = w;
     return 0;
 }

@@ -113,11 +113,19 @@ static void test_moment_age_is_at_least_what_is_known(void **state)
             fail_msg("%s", all[i].what);
 }
 
+static void test_moment_furthest_ends_with_the_numbers(void **state)
+{
+    (void)state;
+    assert_int_equal(postbag__moment_furthest(5, 7), 12);
+    assert_int_equal(postbag__moment_furthest(INT64_MAX - 6, 7), INT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moment_then_as_known_now),
         cmocka_unit_test(test_moment_age_is_at_least_what_is_known),
+        cmocka_unit_test(test_moment_furthest_ends_with_the_numbers),
         cmocka_unit_test(test_moment_now_is_what_the_port_says),
     };
 

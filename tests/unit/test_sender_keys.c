@@ -176,7 +176,7 @@ static void test_keys_held_row_of_an_earlier_boot_is_due_at_once(void **state)
     struct bench *b = *state;
     struct relay *r = holding(b, DENIED);
 
-    sql_run(b->w.t.app, "UPDATE outbox_held SET due_ms = 1 << 40");
+    sql_run(b->w.t.app, "UPDATE outbox_held SET due_ms = due_ms + 60000");
     relay_close(r);
     relay_init(r, &b->w);
     r->out->auto_settle = 1;
@@ -185,6 +185,23 @@ static void test_keys_held_row_of_an_earlier_boot_is_due_at_once(void **state)
     assert_int_equal(r->out->count, 0);
     relay_close(r);
     b->w.sim.boot = 2;
+    relay_init(r, &b->w);
+    r->out->auto_settle = 1;
+    r = bench_up(b);
+    relay_run_ms(r, 100);
+    assert_string_equal(fake_topics(r->out, 0), "a1 a2 a3");
+}
+
+/* As in a container whose time namespace is made anew. */
+static void test_keys_held_row_of_a_clock_that_begins_anew_is_due(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->w.sim.mono_us = INT64_C(1000000) * 86400;
+    r = holding(b, DENIED);
+    relay_close(r);
+    b->w.sim.mono_us = 1000000;
     relay_init(r, &b->w);
     r->out->auto_settle = 1;
     r = bench_up(b);
@@ -365,6 +382,7 @@ int main(void)
         BENCH(test_keys_held_order_survives_a_restart),
         BENCH(test_keys_older_one_refused_after_a_crash_holds_the_later_back),
         BENCH(test_keys_held_row_of_an_earlier_boot_is_due_at_once),
+        BENCH(test_keys_held_row_of_a_clock_that_begins_anew_is_due),
         BENCH(test_keys_requeued_message_leaves_with_its_id),
         BENCH(test_keys_requeued_messages_of_a_key_leave_in_order),
         BENCH(test_keys_refused_while_an_older_one_is_requeued_waits_for_it),

@@ -143,6 +143,25 @@ static void test_revive_in_another_boot_waits_anew(void **state)
     assert_int_equal(r->out->count, 3);
 }
 
+static void test_revive_by_a_clock_that_begins_anew_waits_anew(void **state)
+{
+    struct bench *b = *state;
+    struct relay *r;
+
+    b->w.sim.mono_us = INT64_C(1000000) * 10 * DAY_S;
+    r = all_dead(b, DENIED);
+    relay_close(r);
+    b->w.sim.mono_us = 1000000;
+    relay_init(r, &b->w);
+    b->r.options.dead_requeue_s = DAY_S;
+    r->out->auto_settle = 1;
+    r = bench_up(b);
+    relay_idle_ms(r, 23 * HOUR_MS);
+    assert_int_equal(r->out->count, 0);
+    relay_idle_ms(r, 2 * HOUR_MS);
+    assert_int_equal(r->out->count, 3);
+}
+
 /* No more than may be held, and the rest when there is room again. */
 static void test_revive_keeps_to_the_bound(void **state)
 {
@@ -183,6 +202,7 @@ int main(void)
         BENCH(test_revive_is_off_unless_wanted),
         BENCH(test_revive_counts_from_the_only_attempt),
         BENCH(test_revive_in_another_boot_waits_anew),
+        BENCH(test_revive_by_a_clock_that_begins_anew_waits_anew),
         BENCH(test_revive_keeps_to_the_bound),
     };
 

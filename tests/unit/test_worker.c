@@ -47,6 +47,23 @@ static void test_worker_retry_time_of_other_boot_has_come(void **state)
     assert_int_equal(effects(w), 1);
 }
 
+/* As in a container whose time namespace is made anew. */
+static void test_worker_retry_time_of_a_clock_that_begins_anew_has_come(
+    void **state)
+{
+    struct inbox_world *w = *state;
+
+    script.outcome = POSTBAG_RETRY;
+    w->mono_us = INT64_C(10000000000);
+    world_deliver(w, "1", NULL);
+    assert_int_equal(world_run_one(w), 1);
+    w->mono_us = 1000;
+    world_restart(w);
+    script.outcome = POSTBAG_DONE;
+    assert_int_equal(world_run_one(w), 1);
+    assert_int_equal(effects(w), 1);
+}
+
 /* ---- order ------------------------------------------------------------- */
 
 static void test_worker_key_is_handled_in_order_of_arrival(void **state)
@@ -243,6 +260,7 @@ int main(void)
         TEST(test_worker_duplicate_of_done_is_not_handled_again),
         TEST(test_worker_retry_waits_twice_as_long_each_time),
         TEST(test_worker_retry_time_of_other_boot_has_come),
+        TEST(test_worker_retry_time_of_a_clock_that_begins_anew_has_come),
         TEST(test_worker_key_is_handled_in_order_of_arrival),
         TEST(test_worker_dead_command_lets_its_key_go_on),
         TEST(test_worker_poison_of_one_consumer_holds_no_other),
