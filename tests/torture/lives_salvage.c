@@ -8,14 +8,14 @@
 #include "postbag/care.h"
 #include "scene.h"
 
-enum { VERSION_OF_APP = 7, MAX_ROWS = 1000 };
+enum { APPLICATION_ID = 7, MAX_ROWS = 1000 };
 
 static void set_up_salvage(struct torture *t)
 {
     scene_admin(t);
     scene_app(t);
     stage_remove_other();
-    stage_run(t->app, "PRAGMA user_version = 7;"
+    stage_run(t->app, "PRAGMA application_id = 7;"
                       "UPDATE outbox_meta SET value = 1000 WHERE key ="
                       " 'max_rows'");
     scene_close(t);
@@ -40,15 +40,15 @@ static int act_salvage(struct torture *t)
 
 static void expect_whole(struct torture *t, struct sqlite3 *db)
 {
-    int64_t version = stage_get(db, "PRAGMA user_version");
+    int64_t application = stage_get(db, "PRAGMA application_id");
     int64_t rows =
         stage_get(db, "SELECT value FROM outbox_meta WHERE key = 'max_rows'");
 
     EXPECT(t, t->numbers[1] == 0 && t->numbers[0] == STAGE_WAITING,
         "%lld messages, and %lld things are lost", (long long)t->numbers[0],
         (long long)t->numbers[1]);
-    EXPECT(t, version == VERSION_OF_APP, "user_version is %lld",
-        (long long)version);
+    EXPECT(t, application == APPLICATION_ID, "application_id is %lld",
+        (long long)application);
     EXPECT(t, rows == MAX_ROWS, "the limit is %lld", (long long)rows);
 }
 
