@@ -5,8 +5,9 @@
  *
  *   (default)        the first k, then fewer and fewer; a life has not every
  *                    blow
- *   POSTBAG_FULL=1   every blow
- *   POSTBAG_PROVE=1  every k
+ *   POSTBAG_FULL=1   more blows in each life
+ *   POSTBAG_PROVE=1  every blow, once and for good at each k up to 100, then
+ *                    at every twentieth part more
  *
  * Lives named on the command line are the only ones.
  */
@@ -24,13 +25,13 @@
 #include "proof.h"
 #include "torture.h"
 
-enum { LIVES = 96, MOST_K = 200000, BOTH_UP_TO = 2, MANY_BLOWS = 5 };
+enum { LIVES = 96, MOST_K = 200000, BOTH_UP_TO = 2 };
 
 static const struct blow *blows;
 static size_t blow_count;
 static uint64_t trials;
-/* Each k up to this one, then some between it and its double. */
-static uint64_t all_up_to, steps;
+/* Each k up to this one, then fewer and fewer. */
+static uint64_t all_up_to;
 static int is_small;
 static size_t one_in = 1; /* so many blows */
 static struct torture current;
@@ -74,13 +75,20 @@ static int is_left_out(
            (i / one_in + blow) % 2 != (size_t)when->for_good;
 }
 
+static uint64_t after(uint64_t nth)
+{
+    if (nth < all_up_to)
+        return nth + 1;
+    return is_small ? 3 * nth + 1 : nth + nth / 20;
+}
+
 static void try_all(const struct life *life, size_t i, int for_good)
 {
     struct moment_of when = {.nth = 1, .for_good = for_good};
 
     while (
         !is_left_out(life, i, &when) && try_one(life, &blows[i], &when) > 0) {
-        when.nth += when.nth < all_up_to ? 1 : 1 + when.nth / steps;
+        when.nth = after(when.nth);
         assert_true(when.nth < MOST_K);
     }
 }
@@ -112,15 +120,14 @@ static void test_every_public_function_is_called(void **state)
 
 static void choose_size(void)
 {
-    all_up_to = 2;
-    steps = 1;
+    int is_full = getenv("POSTBAG_FULL") != NULL;
+
     is_small = getenv("POSTBAG_PROVE") == NULL;
-    if (!is_small)
-        all_up_to = MOST_K;
-    else if (getenv("POSTBAG_FULL") != NULL)
-        all_up_to = 3;
-    else
-        one_in = 1 + blow_count / MANY_BLOWS;
+    all_up_to = is_small ? 2 : 100;
+    if (is_small && blows[0].group == FUSE_DISK)
+        one_in = is_full ? 3 : 7;
+    else if (is_small && !is_full && blow_count > 4)
+        one_in = 4;
 }
 
 static int is_chosen(const char *name, char **names)
