@@ -8,46 +8,54 @@
 enum lock_kind { LOCK_WRITE, LOCK_READ };
 
 static struct sqlite3 *rival;
+static int has_lock;
 
 static int try_run(const char *sql)
 {
     return sqlite3_exec(rival, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-static void take(const char *sql)
+static void leave(void)
 {
-    if (rival != NULL || !stage_exists())
-        return;
-    rival = stage_connect();
-    if (!try_run(sql)) {
+    if (rival != NULL)
         stage_close(rival);
-        rival = NULL;
-    }
+    rival = NULL;
 }
 
-static void let_go(void)
+/* It stays connected, which costs less; but not beside who needs the database
+ * for himself. */
+static void take(const struct torture *t, const char *sql)
 {
-    if (rival == NULL)
+    if (has_lock || !stage_exists())
         return;
-    (void)try_run("ROLLBACK");
-    stage_close(rival);
-    rival = NULL;
+    if (rival == NULL)
+        rival = stage_connect();
+    has_lock = try_run(sql);
+    if (!has_lock && (t->life->flags & LIFE_ALONE) != 0)
+        leave();
+}
+
+static void let_go(const struct torture *t)
+{
+    if (has_lock)
+        (void)try_run("ROLLBACK");
+    has_lock = 0;
+    if (fuse_blow() == NULL || (t->life->flags & LIFE_ALONE) != 0)
+        leave();
 }
 
 static void before(struct torture *t)
 {
-    (void)t;
-    let_go(); /* of a call that nothing comes after */
+    let_go(t); /* of a call that nothing comes after */
     if (fuse_ask(FUSE_LOCK, LOCK_WRITE))
-        take("BEGIN IMMEDIATE");
+        take(t, "BEGIN IMMEDIATE");
     if (fuse_ask(FUSE_LOCK, LOCK_READ))
-        take("BEGIN; SELECT count(*) FROM sqlite_schema");
+        take(t, "BEGIN; SELECT count(*) FROM sqlite_schema");
 }
 
 static void after(struct torture *t)
 {
-    (void)t;
-    let_go();
+    let_go(t);
 }
 
 int main(int argc, char **argv)

@@ -17,4 +17,4 @@ const struct life *const torture_lives[] = {&life_texts, &life_ids,
     &life_dest_add, &life_dest_remove, &life_admin_put, &life_requeue,
     &life_discard, &life_replay, &life_archive, &life_purge,
     &life_inbox_requeue, &life_inbox_discard, &life_vacuum, &life_prepare,
-    &life_prepare_new, NULL};
+    &life_prepare_new, &life_salvage, NULL};

@@ -24,6 +24,8 @@ extern const struct life life_set_profile, life_dest_add, life_dest_remove,
     life_admin_put, life_requeue, life_discard, life_replay, life_archive,
     life_purge, life_inbox_requeue, life_inbox_discard, life_vacuum,
     life_prepare, life_prepare_new;
+/* lives_salvage.c */
+extern const struct life life_salvage;
 /* lives_texts.c */
 extern const struct life life_texts, life_ids, life_paho;
 

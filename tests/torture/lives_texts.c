@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "postbag/admin.h"
+#include "postbag/care.h"
 #include "postbag/linux.h"
 #include "postbag/profile.h"
 #include "postbag/transport.h"
@@ -36,6 +37,7 @@ static int act_texts(struct torture *t)
             strcmp(NOTE(t, postbag_reason_text, 0x87, 0), "not authorized") ==
                 0,
         "what MQTT says is another thing");
+    EXPECT(t, NOTE(t, postbag_sqlite_version, NULL)[0] == '3', "no SQLite 3");
     EXPECT(t, NOTE(t, postbag_linux_port)->uuid != NULL, "no port");
     return POSTBAG_OK;
 }

@@ -107,8 +107,6 @@ void scene_begin(struct torture *t, const struct life *life)
 void scene_end(struct torture *t)
 {
     scene_close(t);
-    if (scene_eye(t) != NULL)
-        (void)stage_get(t->eye, "PRAGMA wal_checkpoint(TRUNCATE)");
     scene_shut_eye(t);
 }
 
@@ -129,6 +127,14 @@ void scene_shut_eye(struct torture *t)
 int64_t scene_get(struct torture *t, const char *sql)
 {
     return stage_get(scene_eye(t), sql);
+}
+
+uint64_t scene_print(struct torture *t)
+{
+    uint64_t print = scene_eye(t) == NULL ? 0 : stage_print(t->eye);
+
+    scene_shut_eye(t);
+    return print;
 }
 
 /* ---- what is opened ----------------------------------------------------- */

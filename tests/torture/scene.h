@@ -20,6 +20,9 @@ void scene_shut_eye(struct torture *t);
 /* A number by that connection; -1 without a row. */
 int64_t scene_get(struct torture *t, const char *sql);
 
+/* As stage_print; then nobody looks on. */
+uint64_t scene_print(struct torture *t);
+
 /* For set_up and tear_down. */
 void scene_app(struct torture *t);    /* t->app */
 void scene_writer(struct torture *t); /* and t->w on it */

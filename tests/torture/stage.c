@@ -12,9 +12,11 @@
 
 #include "furnish.h"
 #include "memdisk.h"
+#include "postbag/postbag.h"
 #include "sim_port.h"
 
 #define NAME "gw.db"
+#define OTHER "new.db"
 
 static char folder[96];
 static char path[128];
@@ -56,9 +58,14 @@ int stage_exists(void)
 
 struct sqlite3 *stage_connect(void)
 {
+    return stage_connect_to(path);
+}
+
+struct sqlite3 *stage_connect_to(const char *name)
+{
     sqlite3 *db = NULL;
 
-    demand(sqlite3_open(path, &db) == SQLITE_OK, "cannot connect");
+    demand(sqlite3_open(name, &db) == SQLITE_OK, "cannot connect");
     demand(sqlite3_busy_timeout(db, 2) == SQLITE_OK, "no busy timeout");
     stage_run(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL");
     return db;
@@ -131,6 +138,15 @@ static int read_file(
     return sims.read_file(ctx, beside(name), buf, size, len_out);
 }
 
+static int file_id(void *ctx, const char *name, uint64_t *out)
+{
+    int err = sims.file_id(ctx, name, out);
+
+    if (err == POSTBAG_OK && strcmp(name, path) != 0)
+        err = POSTBAG_ENOTFOUND;
+    return err;
+}
+
 static int storage_check(void *ctx, const char *name)
 {
     return sims.storage_check(ctx, beside(name));
@@ -147,6 +163,7 @@ void stage_port(struct sim_port *port)
     port->port.replace_file = replace_file;
     port->port.read_file = read_file;
     port->port.storage_check = storage_check;
+    port->port.file_id = file_id;
     port->port.reserve_pages = NULL; /* its -shm is no mapping */
 }
 
@@ -228,33 +245,65 @@ static void keep(enum stage_base base)
     (void)fclose(file);
 }
 
-/* FNV-1a, eight bytes at a time: the size is one of pages. */
-static uint64_t mix(uint64_t print, const uint64_t *words, size_t count)
+/* FNV-1a. */
+static uint64_t mix(uint64_t print, const void *bytes, int len)
 {
-    for (size_t i = 0; i < count; i++)
-        print = (print ^ words[i]) * 1099511628211u;
+    const unsigned char *b = bytes;
+
+    for (int i = 0; i < len; i++)
+        print = (print ^ b[i]) * 1099511628211u;
+    return (print ^ (unsigned)len) * 1099511628211u;
+}
+
+/* All rows of what a query gives. */
+static uint64_t mix_rows(uint64_t print, sqlite3_stmt *s)
+{
+    int rc = SQLITE_DONE;
+
+    while (s != NULL && (rc = sqlite3_step(s)) == SQLITE_ROW)
+        for (int i = 0; i < sqlite3_column_count(s); i++) {
+            const void *value = sqlite3_column_blob(s, i);
+
+            print = mix(print, value, sqlite3_column_bytes(s, i));
+        }
+    demand(rc == SQLITE_DONE, "cannot read a table");
+    (void)sqlite3_finalize(s);
     return print;
 }
 
-uint64_t stage_print(void)
+static sqlite3_stmt *query(sqlite3 *db, const char *table)
 {
-    FILE *file = disk == NULL ? fopen(path, "rb") : NULL;
+    sqlite3_stmt *s = NULL;
+    char *sql = sqlite3_mprintf(strcmp(table, "outbox_meta") == 0
+                                    ? "SELECT * FROM \"%w\" WHERE key NOT IN"
+                                      " ('file', 'stream')"
+                                    : "SELECT * FROM \"%w\"",
+        table);
+
+    demand(
+        sql != NULL && sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK,
+        "cannot read a table");
+    sqlite3_free(sql);
+    return s;
+}
+
+uint64_t stage_print(struct sqlite3 *db)
+{
     uint64_t print = 14695981039346656037u;
-    uint64_t words[512];
-    size_t count = 0;
-    const unsigned char *all =
-        disk == NULL ? NULL : memdisk_bytes(disk, NAME, &count);
+    sqlite3_stmt *tables = NULL;
 
-    for (size_t at = 0; all != NULL && at + sizeof(words) <= count;
-         at += sizeof(words)) {
-        memcpy(words, all + at, sizeof(words));
-        print = mix(print, words, 512);
+    demand(sqlite3_prepare_v2(db,
+               "SELECT 'sqlite_schema' UNION ALL"
+               " SELECT name FROM sqlite_schema WHERE"
+               " type = 'table'",
+               -1, &tables, NULL) == SQLITE_OK,
+        "cannot read the schema");
+    while (sqlite3_step(tables) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(tables, 0);
+
+        print = mix_rows(print, query(db, name));
     }
-
-    while (file != NULL && (count = fread(words, 8, 512, file)) > 0)
-        print = mix(print, words, count);
-    if (file != NULL)
-        (void)fclose(file);
+    (void)sqlite3_finalize(tables);
     return print;
 }
 
@@ -284,6 +333,32 @@ void stage_build(void)
         (void)snprintf(path, sizeof(path), "%s/" NAME, folder);
     build(STAGE_BARE, furnish_bare);
     build(STAGE_FURNISHED, furnish_all);
+}
+
+const char *stage_other_path(void)
+{
+    static char other[160];
+
+    if (disk != NULL)
+        (void)snprintf(other, sizeof(other), "%s", memdisk_path(disk, OTHER));
+    else
+        (void)snprintf(other, sizeof(other), "%s/" OTHER, folder);
+    return other;
+}
+
+void stage_remove_other(void)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
+    char name[200];
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        (void)snprintf(name, sizeof(name), OTHER "%s", ends[i]);
+        if (disk != NULL)
+            memdisk_put(disk, name, NULL, 0);
+        (void)snprintf(name, sizeof(name), "%s%s", stage_other_path(), ends[i]);
+        if (disk == NULL && access(name, F_OK) == 0)
+            remove_one(name);
+    }
 }
 
 void stage_use_memdisk(void)

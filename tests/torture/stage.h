@@ -31,12 +31,17 @@ void stage_strike(void);
 /* As it was built, whoever wrote what since; nobody has it open. */
 void stage_set(enum stage_base base);
 const char *stage_path(void);
+/* Of a second database, which is not there at first. */
+const char *stage_other_path(void);
+void stage_remove_other(void);
 /* Is there a file that has something in it? */
 int stage_exists(void);
-/* A number of the file's contents, without what is in its WAL. */
-uint64_t stage_print(void);
+/* A number of what is in the tables, but for names that luck or the file system
+ * gave. */
+uint64_t stage_print(struct sqlite3 *db);
 /* A connection as an application makes it. */
 struct sqlite3 *stage_connect(void);
+struct sqlite3 *stage_connect_to(const char *name);
 void stage_close(struct sqlite3 *db);
 /* SQL that must succeed. */
 void stage_run(struct sqlite3 *db, const char *sql);

@@ -65,7 +65,7 @@ static const struct postbag_fault *fault_of(
 {
     static const char *const by_why[] = {"postbag_open", "postbag_writer_open",
         "postbag_admin_open", "postbag_admin_init", "postbag_admin_vacuum",
-        "postbag_prepare", "postbag_paho_new", NULL};
+        "postbag_admin_salvage", "postbag_prepare", "postbag_paho_new", NULL};
     static const char *const by_writer[] = {"postbag_begin", "postbag_put",
         "postbag_commit", "postbag_find", "postbag_reply", "postbag_pressure",
         "postbag_inbox_claim", "postbag_inbox_finish", "postbag_inbox_next",
@@ -202,13 +202,15 @@ static int acts(struct torture *t, const struct blow *blow,
 
 /* The end of a life follows from what is in the database and what has left:
  * once for each is enough. */
-static int is_new(const struct torture *t)
+static int is_new(struct torture *t)
 {
     static const struct life *of;
     static uint64_t seen[PRINTS];
     static size_t count;
-    uint64_t print = stage_print() * 31 + t->sent_count;
+    uint64_t print = scene_print(t);
 
+    for (size_t i = 0; i < t->sent_count; i++)
+        print = print * 31 + (uint64_t)t->sent[i].seq;
     if (of != t->life)
         count = 0;
     of = t->life;
