@@ -25,7 +25,7 @@ static int act_texts(struct torture *t)
 
     EXPECT(t, aws != NULL && aws->max_packet > 0, "no profile aws");
     EXPECT(t,
-        strcmp(NOTE(t, postbag_version), POSTBAG_VERSION) == 0 &&
+        strcmp(NOTE_BARE(t, postbag_version), POSTBAG_VERSION) == 0 &&
             strcmp(NOTE(t, postbag_error_name, POSTBAG_EIO), "EIO") == 0 &&
             NOTE(t, postbag_error_text, POSTBAG_EIO)[0] != '\0' &&
             strcmp(NOTE(t, postbag_row_state_name, POSTBAG_ROW_DEAD), "dead") ==
@@ -36,7 +36,7 @@ static int act_texts(struct torture *t)
             strcmp(NOTE(t, postbag_reason_text, 0x87, 0), "not authorized") ==
                 0,
         "what MQTT says is another thing");
-    EXPECT(t, NOTE(t, postbag_linux_port)->uuid != NULL, "no port");
+    EXPECT(t, NOTE_BARE(t, postbag_linux_port)->uuid != NULL, "no port");
     return POSTBAG_OK;
 }
 
