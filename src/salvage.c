@@ -20,8 +20,8 @@
 static int step_aside(struct db *to)
 {
     static const char *const statements[] = {
-        "CREATE TEMP TABLE aside AS SELECT name, sql FROM main.sqlite_schema"
-        " WHERE type = 'trigger' ORDER BY rowid",
+        ("CREATE TEMP TABLE aside AS SELECT name, sql FROM main.sqlite_schema"
+         " WHERE type = 'trigger' ORDER BY rowid"),
         "CREATE TEMP TABLE gone(lo INTEGER, hi INTEGER)",
         "CREATE TEMP TABLE ours AS SELECT name FROM main.sqlite_schema",
         "DELETE FROM outbox_dest",

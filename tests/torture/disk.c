@@ -9,18 +9,23 @@ static uint64_t calls_before;
 static const struct blow *blow;
 static struct moment_of when;
 
+static enum memdisk_call kind(void)
+{
+    return (enum memdisk_call)blow->call;
+}
+
 static void arm(const struct blow *what, const struct moment_of *then)
 {
     blow = what;
     when = *then;
-    calls_before = memdisk_calls(stage_disk(), what->call);
-    memdisk_fail(stage_disk(), what->call, when.nth, what->code, when.for_good,
+    calls_before = memdisk_calls(stage_disk(), kind());
+    memdisk_fail(stage_disk(), kind(), when.nth, what->code, when.for_good,
         what->is_half);
 }
 
 static uint64_t struck(void)
 {
-    uint64_t calls = memdisk_calls(stage_disk(), blow->call) - calls_before;
+    uint64_t calls = memdisk_calls(stage_disk(), kind()) - calls_before;
 
     if (calls < when.nth)
         return 0;
@@ -29,7 +34,7 @@ static uint64_t struck(void)
 
 static void disarm(void)
 {
-    memdisk_fail(stage_disk(), blow->call, 0, 0, 0, 0);
+    memdisk_fail(stage_disk(), kind(), 0, 0, 0, 0);
 }
 
 #define DISK(call_, code_, expect_) \

@@ -26,7 +26,7 @@ static int act_texts(struct torture *t)
 
     EXPECT(t, aws != NULL && aws->max_packet > 0, "no profile aws");
     EXPECT(t,
-        strcmp(NOTE(t, postbag_version), POSTBAG_VERSION) == 0 &&
+        strcmp(NOTE_BARE(t, postbag_version), POSTBAG_VERSION) == 0 &&
             strcmp(NOTE(t, postbag_error_name, POSTBAG_EIO), "EIO") == 0 &&
             NOTE(t, postbag_error_text, POSTBAG_EIO)[0] != '\0' &&
             strcmp(NOTE(t, postbag_row_state_name, POSTBAG_ROW_DEAD), "dead") ==
@@ -38,7 +38,7 @@ static int act_texts(struct torture *t)
                 0,
         "what MQTT says is another thing");
     EXPECT(t, NOTE(t, postbag_sqlite_version, NULL)[0] == '3', "no SQLite 3");
-    EXPECT(t, NOTE(t, postbag_linux_port)->uuid != NULL, "no port");
+    EXPECT(t, NOTE_BARE(t, postbag_linux_port)->uuid != NULL, "no port");
     return POSTBAG_OK;
 }
 

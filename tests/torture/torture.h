@@ -101,6 +101,8 @@ extern const struct life *const torture_lives[];
 /* ... that returns something else, or nothing. */
 #define NOTE(t, function, ...) \
     (torture_begin((t), #function), function(__VA_ARGS__))
+/* ... and takes nothing. */
+#define NOTE_BARE(t, function) (torture_begin((t), #function), function())
 
 void torture_begin(struct torture *t, const char *function);
 int torture_end(struct torture *t, const char *function, int err);
