@@ -99,8 +99,11 @@ static int inbound_arrived(
     void *ctx, uint32_t generation, const struct postbag_frame *f)
 {
     struct engine *e = ctx;
+    int err = postbag__receiver_accept(e->receiver, generation, f);
 
-    return postbag__receiver_accept(e->receiver, generation, f);
+    if (err == POSTBAG_OK)
+        postbag__link_note_arrived(&e->inbound);
+    return err;
 }
 
 /* Nothing is asked for there. */

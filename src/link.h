@@ -52,8 +52,9 @@ struct link {
     int is_leaving;    /* of its own will: take nothing new */
     int is_renewing;   /* for the same server, not for the first */
     int64_t suback_us; /* until then the SUBACK must come; 0: none is due */
-    int proved;        /* a PUBACK or all SUBACKs came since then */
-    int was_used;      /* a message or a SUBSCRIBE was sent since then */
+    unsigned seen_arrivals; /* when that was set */
+    int proved;             /* a PUBACK or all SUBACKs came since then */
+    int was_used;           /* a message or a SUBSCRIBE was sent since then */
     struct postbag_link info;
     enum link_verdict verdict; /* of the last failure */
     char error[280];           /* of the last failure */
@@ -66,6 +67,7 @@ struct link {
         char text[240];
     } lost;
     atomic_uint up_generation, lost_generation, subscribed_generation;
+    atomic_uint arrivals; /* messages taken */
     atomic_int hint, renew;
 };
 
@@ -100,6 +102,7 @@ void postbag__link_note_up(
 void postbag__link_note_lost(
     struct link *l, uint32_t generation, int err, int reason, const char *text);
 void postbag__link_note_subscribed(struct link *l, uint32_t generation);
+void postbag__link_note_arrived(struct link *l);
 /* The network is back (1) or gone (0).  Any thread, signal handlers too. */
 void postbag__link_note_hint(struct link *l, int is_up);
 /* Connect anew, with what the files and callbacks hold now.  As hints. */

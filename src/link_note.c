@@ -27,6 +27,11 @@ void postbag__link_note_subscribed(struct link *l, uint32_t generation)
     atomic_store(&l->subscribed_generation, generation);
 }
 
+void postbag__link_note_arrived(struct link *l)
+{
+    (void)atomic_fetch_add(&l->arrivals, 1);
+}
+
 void postbag__link_note_hint(struct link *l, int is_up)
 {
     atomic_store(&l->hint, is_up ? HINT_BACK : HINT_GONE);

@@ -60,7 +60,8 @@ class Slow(rig.Case):
             self.send(name, "cmd/good")
         done = {"slow": "due", "next": "due",
                 **{name: "done" for name in names}}
-        rig.wait_for(lambda: self.states() == done, "the others are done")
+        rig.wait_long(lambda: self.states() == done, "the others are done",
+                      lambda: list(self.states().values()).count("done"))
         rig.wait_for(lambda: self.delivered() > before + GOOD, "sent")
         committed = self.firmware.out().count("committed")
         self.assertTrue(self.is_slow_running())

@@ -159,10 +159,12 @@ class Duplicates(Promises):
                       lambda: own.value("SELECT count(*) FROM effect"))
         self.assertEqual(self.effects(own), ([], []))
         self.assertEqual(proxy.early, [])
-        # each copy but the first was a duplicate, and none an error
-        self.assertEqual(own.rows(
-            "SELECT state, count(*), sum(seen) FROM inbox GROUP BY state"),
-            [("done", self.COMMANDS, copies)])
+        # each copy but the first was a duplicate, and none an error; one that
+        # was taken as its connection ended comes again
+        ((state, count, seen),) = own.rows(
+            "SELECT state, count(*), sum(seen) FROM inbox GROUP BY state")
+        self.assertEqual((state, count), ("done", self.COMMANDS))
+        self.assertGreaterEqual(seen, copies)
         self.assert_sound(own)
         return own
 

@@ -40,6 +40,33 @@ static void test_postbag_subscription_without_an_answer_is_left(void **state)
     assert_int_equal(d->in->connects, connects);
 }
 
+/* A session with many kept commands: they come before the SUBACK. */
+static void test_postbag_subscription_is_waited_for_while_commands_come(
+    void **state)
+{
+    struct desk *d = *state;
+    char payload[] = "x";
+
+    add_inbound(d);
+    d->in->is_suback_kept_back = 1;
+    d->c.ack_timeout_ms = 5000;
+    open_with_commands(d);
+    step_ms(d, 1000);
+    for (int i = 0; i < 10; i++) {
+        const struct postbag_frame f = {
+            .topic = "cmd", .payload = payload, .payload_len = 1};
+
+        assert_int_equal(
+            d->in->up->arrived(d->in->up->ctx, d->in->connect.generation, &f),
+            POSTBAG_OK);
+        step_ms(d, 4000);
+    }
+    assert_int_equal(d->in->aborts, 0);
+    assert_int_equal(d->in->connects, 1);
+    step_ms(d, 7000);
+    assert_int_equal(d->in->aborts, 1);
+}
+
 static const char *live_state(const struct desk *d)
 {
     static char text[2000];
@@ -198,6 +225,7 @@ int main(void)
         TEST_IN(test_postbag_failed_subscription_is_tried_again),
         TEST_IN(test_postbag_live_state_tells_a_link_without_its_subscriptions),
         TEST_IN(test_postbag_subscription_without_an_answer_is_left),
+        TEST_IN(test_postbag_subscription_is_waited_for_while_commands_come),
         TEST_IN(test_postbag_subscriptions_unanswered_make_the_link_slow),
         TEST_IN(test_postbag_inbound_backoff_restarts_without_commands),
         TEST_IN(test_postbag_hint_that_the_network_is_back_connects_both),
