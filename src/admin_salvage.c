@@ -109,8 +109,9 @@ static int salvage(const struct postbag_admin_config *c,
             err = postbag__salvage(&s);
         if (err == POSTBAG_OK)
             err = count(&to, out);
-        if (err != POSTBAG_OK)
-            (void)postbag__pass(why, &to.fault);
+        if (err != POSTBAG_OK) /* either side may have ended it */
+            (void)postbag__pass(
+                why, to.fault.code == err ? &to.fault : &from.fault);
     }
     postbag__db_close(&to);
     postbag__db_close(&from);

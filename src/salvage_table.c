@@ -451,9 +451,10 @@ int postbag__salvage_table(struct salvage_table *t)
 {
     struct walk w = {.t = t, .lowest = INT64_MAX, .highest = INT64_MIN};
     int is_by_rowid = 0;
-    int err = has_rowids(t, &is_by_rowid);
+    int err;
 
     memset(&t->to->fault, 0, sizeof(t->to->fault));
+    err = has_rowids(t, &is_by_rowid);
     if (err == POSTBAG_OK)
         err = prepare(&w, is_by_rowid ? by_rowid : by_key);
     if (err == POSTBAG_OK && t->is_unread)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A SQLite that fails in any statement, at random: the linker puts these
- * functions before those of db.c (see CMakeLists.txt beside this).
+ * A SQLite that fails in any statement, at random or in the n-th: the linker
+ * puts these functions before those of db.c (see CMakeLists.txt beside this).
  */
 #ifndef POSTBAG_TESTS_FAILING_SQL_H
 #define POSTBAG_TESTS_FAILING_SQL_H
@@ -29,7 +29,9 @@ int __wrap_postbag__commit(struct db *db);
 int __wrap_postbag__query_i64(struct db *db, const char *sql, int64_t *out);
 
 static uint64_t luck;
-static unsigned one_in; /* 0: nothing fails */
+static unsigned one_in;  /* 0: nothing fails */
+static unsigned fail_at; /* the n-th call from now on; 0: none */
+static int fail_with;
 static unsigned failures;
 
 static unsigned draw(unsigned bound)
@@ -46,6 +48,10 @@ static int fails(struct db *db)
     static const int errors[] = {POSTBAG_EIO, POSTBAG_EIO, POSTBAG_EBUSY,
         POSTBAG_ENOSPC, POSTBAG_ENOMEM};
 
+    if (fail_at > 0 && --fail_at == 0) {
+        failures++;
+        return postbag__fail(&db->fault, fail_with, "it fails on purpose");
+    }
     if (one_in == 0 || draw(one_in) != 0)
         return POSTBAG_OK;
     failures++;
@@ -114,7 +120,7 @@ int __wrap_postbag__query_i64(struct db *db, const char *sql, int64_t *out)
     return err == POSTBAG_OK ? __real_postbag__query_i64(db, sql, out) : err;
 }
 
-static uint64_t first_seed(void)
+static inline uint64_t first_seed(void)
 {
     const char *given = getenv("POSTBAG_SEED");
     uint64_t seed =
@@ -124,14 +130,14 @@ static uint64_t first_seed(void)
     return seed;
 }
 
-static int lives(int few)
+static inline int lives(int few)
 {
     const char *full = getenv("POSTBAG_FULL");
 
     return getenv("POSTBAG_SEED") != NULL ? 1 : full != NULL ? few * 5 : few;
 }
 
-static void begin_life(uint64_t seed)
+static inline void begin_life(uint64_t seed)
 {
     luck = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     (void)draw(2);
