@@ -336,6 +336,9 @@ static int check_texts(struct envelope *e, const struct row *row)
         !postbag_is_mqtt_text(row->topic, row->topic_len))
         return postbag__envelope_refuse(
             e, "topic is not UTF-8, or has a control character");
+    /* a broker hangs up on it; the table takes none, but may be damaged */
+    if (row->topic_len == 0 || strpbrk(row->topic, "+#") != NULL)
+        return postbag__envelope_refuse(e, "topic is empty, or has + or #");
     if (type == NULL)
         return POSTBAG_OK;
     if (strlen(type) > STRING_MAX || !postbag_is_mqtt_text(type, strlen(type)))

@@ -255,7 +255,10 @@ static int read_reserved(
 
 static int64_t per_1000_s(int64_t rows, int64_t ms)
 {
-    return rows * 1000000 / ms;
+    enum { SECONDS = 1000000 };
+
+    /* a damaged log may be that long */
+    return rows > INT64_MAX / SECONDS ? INT64_MAX : rows * SECONDS / ms;
 }
 
 /*

@@ -177,11 +177,13 @@ void outbox_cut_requeue(struct outbox_cut *b)
     int64_t count = 0;
 
     assert_ok(postbag_admin_open(&a, &c, NULL));
+    for (int number = 1; number <= b->count; number++)
+        b->told[number].is_in_hand = b->told[number].is_dead;
     assert_ok(postbag_admin_requeue(a, NULL, 0, NULL, &count));
     assert_true(count > 0);
     for (int number = 1; number <= b->count; number++) {
         b->told[number].is_requeued |= b->told[number].is_dead;
-        b->told[number].is_dead = 0;
+        b->told[number].is_dead = b->told[number].is_in_hand = 0;
     }
     b->cut->promises++;
     postbag_admin_close(a);

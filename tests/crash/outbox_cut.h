@@ -24,6 +24,7 @@ enum { CUT_NUMBERS = 600, CUT_KEYS = 3, CUT_PER_TRANSACTION = 2 };
 struct cut_told {
     int is_committed, is_sent, is_acknowledged, is_dead, is_requeued;
     int is_refused; /* it may be dead */
+    int is_in_hand; /* an operator's, whose order may be on disk already */
     int key;        /* 0: none */
     int rank;       /* of its first send: the how many-th */
     char id[40];

@@ -110,7 +110,7 @@ static enum finding judge_one(const struct looked *l,
         return told->is_sent || told->is_committed ? LOST : APART;
     if (left->has_row && told->id[0] != '\0' && strcmp(left->id, told->id) != 0)
         return RENAMED;
-    if (told->is_dead && !left->is_dead)
+    if (told->is_dead && !left->is_dead && !told->is_in_hand)
         return LOST;
     if (told->is_requeued && left->is_dead)
         return LOST;

@@ -300,6 +300,23 @@ static void test_envelope_v5_what_mqtt_cannot_carry_is_refused(void **state)
     }
 }
 
+/* No table takes them; a damaged one may have them. */
+static void test_envelope_topic_that_nobody_could_put_is_refused(void **state)
+{
+    static const char *const topics[] = {"", "t+u", "t/#"};
+    struct press *p = *state;
+
+    press_ok(p, ENVELOPE_RAW, 5, "topic, payload", "'t', ''");
+    for (size_t i = 0; i < COUNT(topics); i++) {
+        p->row.topic = topics[i];
+        p->row.topic_len = strlen(topics[i]);
+        assert_int_equal(
+            postbag__envelope_build(&p->e, &p->row, 5, &p->now, &p->f),
+            POSTBAG_EINVAL);
+        assert_has(p->db.fault.text, "topic is empty, or has + or #");
+    }
+}
+
 /* A trigger refuses them; a writer that takes it away does not. */
 static void test_envelope_headers_that_are_no_object_are_refused(void **state)
 {
@@ -430,6 +447,7 @@ int main(void)
         PRESS(test_envelope_expiry_fits_its_four_bytes),
         PRESS(test_envelope_without_a_ttl_does_not_expire),
         PRESS(test_envelope_v5_what_mqtt_cannot_carry_is_refused),
+        PRESS(test_envelope_topic_that_nobody_could_put_is_refused),
         PRESS(test_envelope_headers_that_are_no_object_are_refused),
         PRESS(test_envelope_event_in_an_event_is_refused),
         PRESS(test_envelope_content_type_that_mqtt_cannot_carry_is_refused),
