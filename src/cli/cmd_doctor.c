@@ -208,10 +208,11 @@ static int salvage_json(const struct postbag_admin_config *config,
     json_open(&j, NULL, '{');
     json_open(&j, "found", '[');
     err = postbag_admin_salvage(config, &how, s, why);
-    if (err != POSTBAG_OK)
-        return err;
     json_close(&j, ']');
-    sum_json(&j, s);
+    if (err == POSTBAG_OK)
+        sum_json(&j, s);
+    else
+        json_text(&j, "error", why->text);
     json_close(&j, '}');
     (void)fputc('\n', stdout);
     return err;
@@ -235,6 +236,7 @@ static int salvage(const struct args *args)
     struct postbag_salvaged s = {.struct_size = sizeof(s)};
     struct postbag_fault why = {0};
     struct stat there;
+    int code;
     int err;
 
     if (lstat(args->salvage, &there) == 0)
@@ -247,7 +249,8 @@ static int salvage(const struct args *args)
     if (err == POSTBAG_OK)
         return is_whole(&s) ? CLI_OK : CLI_UNSOUND;
     remove_half(args->salvage);
-    return cli_fail(config.db_path, &why);
+    code = cli_fail(config.db_path, &why);
+    return err == POSTBAG_ECORRUPT ? CLI_UNSOUND : code;
 }
 
 int cli_doctor(const struct args *args)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """postbag doctor: what it says, what it makes, how it ends."""
+import json
 import os
 import sqlite3
 import unittest
@@ -24,10 +25,19 @@ class Doctor(CliTest):
         ).fetchone()[0]
         own.close()
 
-    def spoil(self):
+    def overwrite_page(self, page, content):
         with open(self.db, "r+b") as file:
-            file.seek((self.page - 1) * 4096)
-            file.write(bytes(4096))
+            file.seek((page - 1) * 4096)
+            file.write(content)
+
+    def overwrite(self, query, content):
+        own = sqlite3.connect(self.db)
+        page = own.execute(query).fetchone()[0]
+        own.close()
+        self.overwrite_page(page, content)
+
+    def spoil(self):
+        self.overwrite_page(self.page, bytes(4096))
 
     def test_doctor_of_a_sound_one_names_the_library(self):
         text = self.ok("doctor", self.db)
@@ -70,7 +80,28 @@ class Doctor(CliTest):
         with open(self.db, "wb") as file:
             file.write(b"no database" * 1000)
         result = self.run_cli("doctor", self.db, "--salvage", self.new)
-        self.assertEqual(result.returncode, ERROR)
+        self.assertEqual(result.returncode, UNSOUND)
+        self.assertFalse(os.path.exists(self.new))
+        result = self.run_cli("doctor", self.db, "--salvage", self.new,
+                              "-o", "json")
+        self.assertEqual(result.returncode, UNSOUND)
+        report = json.loads(result.out)
+        self.assertEqual(report["found"], [])
+        self.assertTrue(report["error"])
+        self.assertFalse(os.path.exists(self.new))
+
+    def test_doctor_salvages_without_the_table_of_options(self):
+        self.overwrite("SELECT rootpage FROM sqlite_schema"
+                       " WHERE name = 'outbox_meta'", b"\x5a" * 4096)
+        result = self.run_cli("doctor", self.db, "--salvage", self.new)
+        self.assertIn("300 messages to be sent", result.out)
+        self.assertIn("sound", self.ok("verify", self.new))
+
+    def test_doctor_salvages_nothing_where_no_outbox_is(self):
+        self.write("empty.db", "")
+        result = self.run_cli(
+            "doctor", self.path("empty.db"), "--salvage", self.new)
+        self.assertEqual(result.returncode, ERROR, result.out)
         self.assertFalse(os.path.exists(self.new))
 
     def test_doctor_without_a_file(self):
