@@ -183,6 +183,17 @@ struct stretch {
     int beyond; /* in a row, behind the end */
 };
 
+/* It was read, but cannot be in its table: it counts as damaged, and is no
+ * hole.  A walk from the other side may meet it once more.  Key 0 says
+ * nothing. */
+static int lose_row(struct walk *w, int64_t key)
+{
+    struct salvage_table *t = w->t;
+
+    return t->lost == NULL || key == 0 ? POSTBAG_OK
+                                       : t->lost(t->ctx, t->name, key, key);
+}
+
 /* Two rows of one key: a key was damaged, or a page stands where another ought
  * to.  Right is what a seek finds. */
 static int put_right(struct walk *w, int64_t key)
@@ -199,6 +210,8 @@ static int put_right(struct walk *w, int64_t key)
     if (err == POSTBAG_OK)
         err = write_row(w, &w->one);
     postbag__reset(&w->one);
+    if (err == 0)
+        return lose_row(w, key);
     return err < 0 ? err : POSTBAG_OK;
 }
 
@@ -223,7 +236,7 @@ static int take_row(struct walk *w, struct stmt *s, int down, struct stretch *x)
     err = postbag__row(&w->is_there);
     postbag__reset(&w->is_there);
     if (err != 1)
-        return err;
+        return err < 0 ? err : lose_row(w, key);
     w->t->damaged = damaged;
     return put_right(w, key);
 }
