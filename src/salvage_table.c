@@ -26,6 +26,7 @@ struct walk {
     struct stmt up, down, one, write, is_there, take_back;
     int columns;
     int64_t lowest, highest; /* keys that were read */
+    int64_t guess;           /* up to here it is looked, not known to go */
     int is_out_of_order;
     struct range *list; /* to be tried, from `at` on; then what is lost */
     size_t at, count, size;
@@ -366,7 +367,9 @@ static int tell_lost(struct walk *w)
              next < w->lost && w->list[next].lo == w->list[next - 1].hi + 1;
              next++)
             ;
-        err = tell(w->t, w->list[i].lo, w->list[next - 1].hi);
+        err = tell(w->t, w->list[i].lo,
+            w->list[next - 1].hi == w->guess ? INT64_MAX
+                                             : w->list[next - 1].hi);
     }
     return err;
 }
@@ -405,6 +408,7 @@ static int search_between(
     int64_t lo = first_of(up, down);
     int64_t hi = last_of(down, lo);
 
+    w->guess = down->taken ? INT64_MIN : hi;
     doubt(w, 0, up);
     doubt(w, 1, down);
     if (!w->is_out_of_order && lo < hi)

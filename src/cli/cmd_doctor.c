@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "live.h"
 #include "out.h"
 #include "postbag/care.h"
 
@@ -96,6 +97,8 @@ static int lost_plain(void *ctx, const char *table, int64_t lo, int64_t hi)
     out_plain(stdout, table, strlen(table));
     if (lo == 0 && hi == 0)
         (void)puts(": some rows");
+    else if (hi == INT64_MAX)
+        (void)printf(": from %lld on, how many is unknown\n", (long long)lo);
     else
         (void)printf(": rows %lld to %lld\n", (long long)lo, (long long)hi);
     return 0;
@@ -132,7 +135,7 @@ static int lost_json(void *ctx, const char *table, int64_t lo, int64_t hi)
     json_open(ctx, NULL, '{');
     json_text(ctx, "lost", table);
     json_number(ctx, "from", lo);
-    json_number(ctx, "to", hi);
+    json_maybe(ctx, "to", hi, hi != INT64_MAX);
     json_close(ctx, '}');
     return 0;
 }
@@ -243,6 +246,11 @@ static int salvage(const struct args *args)
         return cli_complain(CLI_ERROR, "%s: is there already", args->salvage);
     if (errno != ENOENT)
         return cli_errno(CLI_ERROR, args->salvage);
+    if (live_any_relay(config.db_path) == RELAY_RUNS)
+        (void)cli_complain(CLI_OK,
+            "%s: a relay runs: what it sends meanwhile waits in %s once more;"
+            " stop it and salvage again",
+            config.db_path, args->salvage);
     err = args->format == FORMAT_TABLE
               ? salvage_plain(&config, args->salvage, &s, &why)
               : salvage_json(&config, args->salvage, &s, &why);
