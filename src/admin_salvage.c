@@ -11,16 +11,23 @@
 #include "postbag/care.h"
 #include "salvage.h"
 
-/* Can it be read at all?  In a transaction, so that it stays as it is. */
+/* Can it be read at all?  In a transaction, so that it stays as it is.  Of our
+ * tables each may be unreadable. */
 static int begin_to_read(struct db *db)
 {
-    int64_t n;
-    int err = postbag__pin(db);
+    int64_t n = 0;
+    int err = postbag__exec(db, "BEGIN");
 
-    return err == POSTBAG_OK
-               ? postbag__query_i64(
-                     db, "SELECT count(*) FROM main.sqlite_schema", &n)
-               : err;
+    if (err == POSTBAG_OK)
+        err = postbag__query_i64(db,
+            "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table'"
+            " AND name IN ('outbox', 'outbox_meta', 'outbox_dest',"
+            " 'outbox_cursor', 'outbox_held')",
+            &n);
+    if (err == POSTBAG_OK && n == 0)
+        err = postbag__fail(
+            &db->fault, POSTBAG_ESCHEMA, "there is no outbox in it");
+    return err;
 }
 
 static int open_from(struct db *db, const char *path, unsigned *without_wal)

@@ -26,7 +26,12 @@ static void complain(
         return;
     e->last_error = err;
     e->told_us = now_us;
-    if (e->db.fault.code == err)
+    if (err == POSTBAG_ECORRUPT)
+        postbag__log(&e->log, POSTBAG_LOG_ERROR, err,
+            "%s: %s: run postbag doctor", what,
+            e->db.fault.code == err ? e->db.fault.text
+                                    : postbag_error_text(err));
+    else if (e->db.fault.code == err)
         postbag__log_fault(&e->log, POSTBAG_LOG_ERROR, what, &e->db.fault);
     else
         postbag__log(&e->log, POSTBAG_LOG_ERROR, err, "%s: %s", what,

@@ -116,11 +116,11 @@ static int copy_ours(struct salvage *s)
     int err = copy(s, "outbox", &s->log_is_whole);
 
     if (err == POSTBAG_OK)
-        err = copy(s, "outbox_held", NULL);
+        err = copy(s, "outbox_held", &s->held_is_whole);
     if (err == POSTBAG_OK)
         err = copy(s, "outbox_dest", &s->dests_are_whole);
     if (err == POSTBAG_OK)
-        err = copy(s, "outbox_cursor", &s->log_is_whole);
+        err = copy(s, "outbox_cursor", &s->cursors_are_whole);
     if (err == POSTBAG_OK)
         err = copy(s, "inbox", NULL);
     if (err == POSTBAG_OK)
@@ -281,7 +281,7 @@ static int keep_stream(struct salvage *s)
     struct stmt to = {0};
     int err;
 
-    if (!s->log_is_whole || s->out->without_wal)
+    if (!s->log_is_whole || !s->cursors_are_whole || s->out->without_wal)
         return POSTBAG_OK;
     err = postbag__prepare(s->from, &from,
         "SELECT value FROM outbox_meta WHERE key = 'stream'"
@@ -332,6 +332,8 @@ int postbag__salvage(struct salvage *s)
     if (err != POSTBAG_OK)
         return postbag__pass(&s->to->fault, &s->from->fault);
     s->log_is_whole = 1;
+    s->cursors_are_whole = 1;
+    s->held_is_whole = 1;
     s->dests_are_whole = 1;
     err = postbag__schema_ensure(s->to, 0);
     if (err == POSTBAG_OK)

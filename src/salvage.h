@@ -19,8 +19,8 @@ struct salvage {
     const struct postbag_salvage *how;
     struct postbag_salvaged *out;
     int64_t now_ms;
-    int log_is_whole; /* nothing of the log or of the cursors was lost */
-    int dests_are_whole;
+    /* nothing of the table was lost */
+    int log_is_whole, cursors_are_whole, held_is_whole, dests_are_whole;
 };
 
 /* OK; ECORRUPT: not even its schema can be read; an error of `to`; or what a

@@ -60,7 +60,8 @@ static const char *const cursors[] = {
     " first_seq = max(1, min(first_seq, 1 + " PUT "))",
     "CREATE TEMP TABLE lanes AS SELECT d.name, l.column1 AS lane,"
     "  max(d.first_seq - 1, min(ifnull(c.acked, 0), " PUT ")) AS acked,"
-    "  min(ifnull(c.sent_hi, 0), 2000 + " PUT ") AS sent_hi"
+    "  min(ifnull(c.sent_hi, 0), 2000 + " PUT ") AS sent_hi,"
+    "  max(ifnull(c.held_rows, 0), 0) + max(ifnull(c.dead_rows, 0), 0) AS held"
     "  FROM outbox_dest d JOIN (VALUES (0), (1), (2), (3)) l"
     "  LEFT JOIN outbox_cursor c ON c.dest = d.name AND c.lane = l.column1",
     "DELETE FROM outbox_cursor",
@@ -171,7 +172,10 @@ static int delete_wrong(struct salvage *s, const char *table, const char *when)
     if (err != POSTBAG_OK || postbag__changes(s->to) == 0)
         return err;
     s->out->damaged += postbag__changes(s->to);
-    s->log_is_whole = 0;
+    if (strcmp(table, "outbox") == 0)
+        s->log_is_whole = 0;
+    else
+        s->held_is_whole = 0;
     return POSTBAG_OK;
 }
 
@@ -205,6 +209,65 @@ int postbag__salvage_ledger(struct salvage *s)
 
 /* ---- what is lost ---- */
 
+/* Rows that were dropped before are named by the damaged database. */
+static int read_known(struct salvage *s)
+{
+    struct stmt from;
+    struct stmt to = {0};
+    int err =
+        postbag__exec(s->to, "CREATE TEMP TABLE known(lo INTEGER, hi INTEGER)");
+
+    if (err == POSTBAG_OK)
+        err = postbag__prepare(
+            s->to, &to, "INSERT INTO temp.known VALUES (?1, ?2)");
+    if (err != POSTBAG_OK)
+        return err;
+    if (postbag__prepare(s->from, &from,
+            "SELECT lo, hi FROM main.outbox_lost WHERE lo <= hi") == POSTBAG_OK)
+        while (err == POSTBAG_OK && postbag__row(&from) == 1) {
+            postbag__bind_column(&to, 1, &from, 0);
+            postbag__bind_column(&to, 2, &from, 1);
+            err = postbag__run(&to);
+        }
+    postbag__finalize(&from);
+    postbag__finalize(&to);
+    return err;
+}
+
+/* The log is dense, and so is what waits for a destination: a number that is
+ * not there is lost, whatever became of its row.  FLOOR: up to it all may be
+ * settled; of a cursor that is lost, up to the first row. */
+#define FLOOR \
+    "SELECT max((SELECT min(n) FROM (SELECT max(acked) AS n" \
+    "  FROM outbox_cursor GROUP BY dest)), iif(%d, 0," \
+    "  ifnull((SELECT min(seq) FROM outbox), 0)))"
+static const char gaps[] =
+    "WITH floor(at) AS (" FLOOR "), there(lo, hi) AS ("
+    "  SELECT seq, seq FROM outbox UNION ALL SELECT lo, hi FROM temp.known"
+    "  UNION ALL SELECT at, at FROM floor)"
+    " INSERT INTO temp.gone SELECT below + 1, lo - 1 FROM (SELECT lo,"
+    "  max(hi) OVER (ORDER BY lo, hi ROWS BETWEEN UNBOUNDED PRECEDING"
+    "   AND 1 PRECEDING) AS below FROM there), floor"
+    " WHERE below >= at AND below < lo - 1";
+
+static int find_gaps(struct salvage *s)
+{
+    char sql[1024];
+    int err = read_known(s);
+
+    (void)snprintf(sql, sizeof(sql), gaps, s->cursors_are_whole);
+    return err == POSTBAG_OK ? postbag__exec(s->to, sql) : err;
+}
+
+/* A row may be found missing in more than one way. */
+static const char merge[] =
+    "CREATE TEMP TABLE merged AS SELECT min(lo) AS lo, max(hi) AS hi"
+    " FROM (SELECT lo, hi, sum(first) OVER (ORDER BY lo, hi"
+    "  ROWS UNBOUNDED PRECEDING) AS island FROM (SELECT lo, hi,"
+    "   ifnull(lo - 1 > max(hi) OVER (ORDER BY lo, hi ROWS BETWEEN"
+    "    UNBOUNDED PRECEDING AND 1 PRECEDING), 1) AS first FROM temp.gone))"
+    " GROUP BY island";
+
 /* Of each range that part that the destination may not have got: what is not
  * in the log, and not held. */
 static const char lost_of_dest[] =
@@ -212,10 +275,18 @@ static const char lost_of_dest[] =
     "  - (SELECT count(*) FROM outbox o WHERE o.seq BETWEEN lo AND hi)"
     "  - (SELECT count(*) FROM outbox_held h WHERE h.dest = ?1"
     "   AND h.seq BETWEEN lo AND hi"
-    "   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.seq = h.seq))"
+    "   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.seq = h.seq)), 0"
     " FROM (SELECT max(g.lo, 1 + (SELECT min(acked) FROM outbox_cursor"
     "   WHERE dest = ?1)) AS lo, min(g.hi, " PUT ") AS hi"
-    "  FROM temp.gone g) WHERE lo <= hi ORDER BY lo";
+    "  FROM temp.merged g) WHERE lo <= hi ORDER BY lo";
+
+/* How many are held and dead the cursor knew; which ones, nobody: they are
+ * summed up. */
+static const char lost_of_held[] =
+    "SELECT 1, (SELECT max(acked) FROM outbox_cursor WHERE dest = ?1),"
+    " min((SELECT sum(held) FROM temp.lanes WHERE name = ?1)"
+    "  - (SELECT count(*) FROM outbox_held WHERE dest = ?1),"
+    "  (SELECT passed FROM outbox_cursor WHERE dest = ?1 AND lane = 0)), 1";
 
 static int count_lost(struct db *to, const char *dest, const struct lost *lost)
 {
@@ -233,29 +304,40 @@ static int count_lost(struct db *to, const char *dest, const struct lost *lost)
     return err;
 }
 
-static int note_lost_of(struct salvage *s, const char *dest)
+static int note_lost_as(
+    struct salvage *s, struct lost_store *store, const char *query)
 {
-    struct lost_store store;
-    struct stmt x = {0};
-    int err = postbag__lost_open(&store, s->to, dest);
+    struct stmt x;
+    int err = postbag__prepare(s->to, &x, query);
 
     if (err == POSTBAG_OK)
-        err = postbag__prepare(s->to, &x, lost_of_dest);
-    if (err == POSTBAG_OK)
-        postbag__bind_text(&x, 1, dest);
+        postbag__bind_text(&x, 1, store->dest);
     while (err == POSTBAG_OK && (err = postbag__row(&x)) == 1) {
         const struct lost lost = {.lo = postbag__col_i64(&x, 0),
             .hi = postbag__col_i64(&x, 1),
-            .n = postbag__col_i64(&x, 2)};
+            .n = postbag__col_i64(&x, 2),
+            .is_replay = postbag__col_i64(&x, 3) != 0};
 
         err = POSTBAG_OK;
         if (lost.n <= 0)
             continue;
-        err = count_lost(s->to, dest, &lost);
+        err = count_lost(s->to, store->dest, &lost);
         if (err == POSTBAG_OK)
-            err = postbag__lost_note(&store, &lost, "damaged", s->now_ms);
+            err = postbag__lost_note(store, &lost, "damaged", s->now_ms);
     }
     postbag__finalize(&x);
+    return err;
+}
+
+static int note_lost_of(struct salvage *s, const char *dest)
+{
+    struct lost_store store;
+    int err = postbag__lost_open(&store, s->to, dest);
+
+    if (err == POSTBAG_OK)
+        err = note_lost_as(s, &store, lost_of_dest);
+    if (err == POSTBAG_OK && !s->held_is_whole)
+        err = note_lost_as(s, &store, lost_of_held);
     postbag__lost_close(&store);
     return err;
 }
@@ -263,8 +345,13 @@ static int note_lost_of(struct salvage *s, const char *dest)
 int postbag__salvage_note_lost(struct salvage *s)
 {
     struct stmt x;
-    int err = postbag__prepare(s->to, &x, "SELECT name FROM outbox_dest");
+    int err = s->log_is_whole ? POSTBAG_OK : find_gaps(s);
 
+    if (err == POSTBAG_OK)
+        err = postbag__exec(s->to, merge);
+    if (err != POSTBAG_OK)
+        return err;
+    err = postbag__prepare(s->to, &x, "SELECT name FROM outbox_dest");
     while (err == POSTBAG_OK && (err = postbag__row(&x)) == 1)
         err = note_lost_of(s, postbag__col_string(&x, 0));
     postbag__finalize(&x);

@@ -26,6 +26,7 @@ struct walk {
     struct stmt up, down, one, write, is_there, take_back;
     int columns;
     int64_t lowest, highest; /* keys that were read */
+    int64_t guess;           /* up to here it is looked, not known to go */
     int is_out_of_order;
     struct range *list; /* to be tried, from `at` on; then what is lost */
     size_t at, count, size;
@@ -183,6 +184,17 @@ struct stretch {
     int beyond; /* in a row, behind the end */
 };
 
+/* It was read, but cannot be in its table: it counts as damaged, and is no
+ * hole.  A walk from the other side may meet it once more.  Key 0 says
+ * nothing. */
+static int lose_row(struct walk *w, int64_t key)
+{
+    struct salvage_table *t = w->t;
+
+    return t->lost == NULL || key == 0 ? POSTBAG_OK
+                                       : t->lost(t->ctx, t->name, key, key);
+}
+
 /* Two rows of one key: a key was damaged, or a page stands where another ought
  * to.  Right is what a seek finds. */
 static int put_right(struct walk *w, int64_t key)
@@ -199,6 +211,8 @@ static int put_right(struct walk *w, int64_t key)
     if (err == POSTBAG_OK)
         err = write_row(w, &w->one);
     postbag__reset(&w->one);
+    if (err == 0)
+        return lose_row(w, key);
     return err < 0 ? err : POSTBAG_OK;
 }
 
@@ -223,7 +237,7 @@ static int take_row(struct walk *w, struct stmt *s, int down, struct stretch *x)
     err = postbag__row(&w->is_there);
     postbag__reset(&w->is_there);
     if (err != 1)
-        return err;
+        return err < 0 ? err : lose_row(w, key);
     w->t->damaged = damaged;
     return put_right(w, key);
 }
@@ -353,7 +367,9 @@ static int tell_lost(struct walk *w)
              next < w->lost && w->list[next].lo == w->list[next - 1].hi + 1;
              next++)
             ;
-        err = tell(w->t, w->list[i].lo, w->list[next - 1].hi);
+        err = tell(w->t, w->list[i].lo,
+            w->list[next - 1].hi == w->guess ? INT64_MAX
+                                             : w->list[next - 1].hi);
     }
     return err;
 }
@@ -392,6 +408,7 @@ static int search_between(
     int64_t lo = first_of(up, down);
     int64_t hi = last_of(down, lo);
 
+    w->guess = down->taken ? INT64_MIN : hi;
     doubt(w, 0, up);
     doubt(w, 1, down);
     if (!w->is_out_of_order && lo < hi)

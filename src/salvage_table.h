@@ -15,8 +15,8 @@ struct salvage_table {
     struct db *to;   /* in a transaction; has the table, empty, no trigger */
     const char *name;
     /* Of which keys (rowids) nothing can be read; both ends are included, and
-       there may have been fewer rows, or none.  0, 0: of a table without
-       rowids. */
+       there may have been fewer rows, or none.  hi INT64_MAX: where the table
+       ended is unknown.  0, 0: of a table without rowids. */
     int (*lost)(void *ctx, const char *name, int64_t lo, int64_t hi);
     void *ctx;
     /* what came of it */

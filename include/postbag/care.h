@@ -165,8 +165,9 @@ struct postbag_salvage {
     int (*table)(void *ctx, const char *name, int64_t rows, int64_t damaged,
         int64_t holes, const char *why);
     /* Of these keys (of the log: seqs) of a table nothing can be read.  Both
-       ends are included, and there may have been fewer rows, or none.  0, 0:
-       of a table without rowids. */
+       ends are included, and there may have been fewer rows, or none.  hi
+       INT64_MAX: from lo on, nobody knows up to where.  0, 0: of a table
+       without rowids. */
     int (*lost)(void *ctx, const char *table, int64_t lo, int64_t hi);
     /* kind: table, index, trigger, view; or schema: what else there was. */
     int (*left_out)(

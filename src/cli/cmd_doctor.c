@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "live.h"
 #include "out.h"
 #include "postbag/care.h"
 
@@ -96,6 +97,8 @@ static int lost_plain(void *ctx, const char *table, int64_t lo, int64_t hi)
     out_plain(stdout, table, strlen(table));
     if (lo == 0 && hi == 0)
         (void)puts(": some rows");
+    else if (hi == INT64_MAX)
+        (void)printf(": from %lld on, how many is unknown\n", (long long)lo);
     else
         (void)printf(": rows %lld to %lld\n", (long long)lo, (long long)hi);
     return 0;
@@ -132,7 +135,7 @@ static int lost_json(void *ctx, const char *table, int64_t lo, int64_t hi)
     json_open(ctx, NULL, '{');
     json_text(ctx, "lost", table);
     json_number(ctx, "from", lo);
-    json_number(ctx, "to", hi);
+    json_maybe(ctx, "to", hi, hi != INT64_MAX);
     json_close(ctx, '}');
     return 0;
 }
@@ -208,10 +211,11 @@ static int salvage_json(const struct postbag_admin_config *config,
     json_open(&j, NULL, '{');
     json_open(&j, "found", '[');
     err = postbag_admin_salvage(config, &how, s, why);
-    if (err != POSTBAG_OK)
-        return err;
     json_close(&j, ']');
-    sum_json(&j, s);
+    if (err == POSTBAG_OK)
+        sum_json(&j, s);
+    else
+        json_text(&j, "error", why->text);
     json_close(&j, '}');
     (void)fputc('\n', stdout);
     return err;
@@ -235,19 +239,26 @@ static int salvage(const struct args *args)
     struct postbag_salvaged s = {.struct_size = sizeof(s)};
     struct postbag_fault why = {0};
     struct stat there;
+    int code;
     int err;
 
     if (lstat(args->salvage, &there) == 0)
         return cli_complain(CLI_ERROR, "%s: is there already", args->salvage);
     if (errno != ENOENT)
         return cli_errno(CLI_ERROR, args->salvage);
+    if (live_any_relay(config.db_path) == RELAY_RUNS)
+        (void)cli_complain(CLI_OK,
+            "%s: a relay runs: what it sends meanwhile waits in %s once more;"
+            " stop it and salvage again",
+            config.db_path, args->salvage);
     err = args->format == FORMAT_TABLE
               ? salvage_plain(&config, args->salvage, &s, &why)
               : salvage_json(&config, args->salvage, &s, &why);
     if (err == POSTBAG_OK)
         return is_whole(&s) ? CLI_OK : CLI_UNSOUND;
     remove_half(args->salvage);
-    return cli_fail(config.db_path, &why);
+    code = cli_fail(config.db_path, &why);
+    return err == POSTBAG_ECORRUPT ? CLI_UNSOUND : code;
 }
 
 int cli_doctor(const struct args *args)

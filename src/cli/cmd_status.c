@@ -65,22 +65,46 @@ int64_t report_empty_in_ms(const struct report *r)
 
 /* ---- the command ------------------------------------------------------- */
 
-static int read_dest(struct report *r)
+/* What damage hides is unknown, and the rest is told. */
+static int go_on_damaged(
+    struct report *r, int err, const struct postbag_fault *why)
+{
+    if (err != POSTBAG_ECORRUPT)
+        return err;
+    if (r->damage[0] == '\0')
+        (void)snprintf(r->damage, sizeof(r->damage), "%s", why->text);
+    return POSTBAG_OK;
+}
+
+static int read_live(struct report *r)
 {
     char path[512];
+    int err = POSTBAG_OK;
+
+    r->live = (struct live){0};
+    r->relay = live_relay(r->args->words[0], r->dest);
+    if (r->admin == NULL)
+        return err;
+    err = postbag_admin_live_path(
+        r->admin, report_run_dir(r), r->dest, path, sizeof(path));
+    if (err == POSTBAG_OK)
+        live_read(&r->live, path);
+    return err;
+}
+
+static int read_dest(struct report *r)
+{
     int err;
 
     memset(&r->status, 0, sizeof(r->status));
     r->status.struct_size = sizeof(r->status);
+    r->has_status = 0;
+    if (r->admin == NULL)
+        return read_live(r);
     err = postbag_admin_status(r->admin, r->dest, &r->status);
-    if (err == POSTBAG_OK)
-        err = postbag_admin_live_path(
-            r->admin, report_run_dir(r), r->dest, path, sizeof(path));
-    if (err != POSTBAG_OK)
-        return err;
-    live_read(&r->live, path);
-    r->relay = live_relay(r->args->words[0], r->dest);
-    return POSTBAG_OK;
+    r->has_status = err == POSTBAG_OK;
+    err = go_on_damaged(r, err, postbag_admin_fault(r->admin));
+    return err == POSTBAG_OK ? read_live(r) : err;
 }
 
 static int report_dest(struct report *r, const char *dest)
@@ -120,9 +144,12 @@ static int report_dests(struct report *r)
     struct names names = {.count = 0};
     int err;
 
-    if (r->args->dest != NULL)
-        return report_dest(r, r->args->dest);
+    if (r->args->dest != NULL || r->admin == NULL)
+        return report_dest(r, r->args->dest == NULL ? "main" : r->args->dest);
     err = postbag_admin_destinations(r->admin, note_name, &names);
+    if (err == POSTBAG_ECORRUPT && names.count == 0)
+        (void)note_name(&names, "main");
+    err = go_on_damaged(r, err, postbag_admin_fault(r->admin));
     if (names.is_cut) {
         (void)cli_complain(CLI_OK, "more than 16 destinations: see --dest");
         err = POSTBAG_OK;
@@ -132,10 +159,21 @@ static int report_dests(struct report *r)
     return err;
 }
 
+static int read_database(struct report *r)
+{
+    int err;
+
+    if (r->admin == NULL)
+        return POSTBAG_OK;
+    err = postbag_admin_database(r->admin, &r->database);
+    r->has_database = err == POSTBAG_OK;
+    return go_on_damaged(r, err, postbag_admin_fault(r->admin));
+}
+
 static int report(struct report *r)
 {
     int is_json = r->args->format != FORMAT_TABLE;
-    int err = postbag_admin_database(r->admin, &r->database);
+    int err = read_database(r);
 
     if (err != POSTBAG_OK)
         return err;
@@ -149,6 +187,7 @@ static int report(struct report *r)
     err = report_dests(r);
     if (is_json) {
         json_close(&r->json, ']');
+        json_text(&r->json, "damage", r->damage[0] == '\0' ? NULL : r->damage);
         json_close(&r->json, '}');
         (void)fputc('\n', stdout);
     }
@@ -162,12 +201,23 @@ int cli_status(const struct args *args)
         .json = {.to = stdout, .is_first = 1},
         .database = {.struct_size = sizeof(r.database)},
     };
-    int code = cli_open(&r.admin, args, 0);
+    const struct postbag_admin_config config = cli_config(args, 0);
+    struct postbag_fault why = {0};
+    int code = cli_find(args);
+    int err;
 
     if (code != CLI_OK)
         return code;
-    if (report(&r) != POSTBAG_OK)
-        code = cli_fail(args->words[0], postbag_admin_fault(r.admin));
+    err = postbag_admin_open(&r.admin, &config, &why);
+    err = go_on_damaged(&r, err, &why);
+    if (err != POSTBAG_OK)
+        return cli_fail(config.db_path, &why);
+    err = report(&r);
+    if (err != POSTBAG_OK)
+        code = cli_fail(config.db_path, postbag_admin_fault(r.admin));
+    else if (r.damage[0] != '\0')
+        code = cli_complain(
+            CLI_ERROR, "%s: %s: run postbag doctor", config.db_path, r.damage);
     postbag_admin_close(r.admin);
     return code;
 }

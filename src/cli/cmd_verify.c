@@ -11,7 +11,14 @@ struct check {
     struct json json;
     int64_t findings;
     int is_in_ledger;
+    int is_damaged; /* a page of it, or more */
 };
+
+static void count_finding(struct check *c, const char *check)
+{
+    c->findings++;
+    c->is_damaged |= strcmp(check, "file") == 0;
+}
 
 /* ---- for people ---- */
 
@@ -20,7 +27,7 @@ static int finding_plain(
 {
     struct check *c = ctx;
 
-    c->findings++;
+    count_finding(c, check);
     out_plain(stdout, check, strlen(check));
     (void)fputs(dest == NULL ? "" : " ", stdout);
     if (dest != NULL)
@@ -65,7 +72,7 @@ static int finding_json(
 {
     struct check *c = ctx;
 
-    c->findings++;
+    count_finding(c, check);
     json_open(&c->json, NULL, '{');
     json_text(&c->json, "check", check);
     json_text(&c->json, "dest", dest);
@@ -193,6 +200,11 @@ int cli_check(const struct args *args, struct json *j, const char *name)
         code = cli_fail(config.db_path, postbag_admin_fault(u.admin));
     else if (c.findings != 0)
         code = CLI_UNSOUND;
+    if (c.is_damaged)
+        (void)cli_complain(CLI_OK,
+            "%s: what can be read of it goes into a new database with"
+            " postbag doctor --salvage",
+            config.db_path);
     postbag_admin_close(u.admin);
     return code;
 }

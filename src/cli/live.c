@@ -5,6 +5,7 @@
  */
 #include "live.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -129,4 +130,32 @@ int live_relay(const char *db_path, const char *dest)
         return RELAY_UNKNOWN;
     life = state_of_lock(real, "-relay-", dest);
     return life == RELAY_STOPPED ? state_of_lock(real, "-relay2-", dest) : life;
+}
+
+int live_any_relay(const char *db_path)
+{
+    char real[PATH_MAX];
+    char *base;
+    int life = RELAY_STOPPED;
+    const struct dirent *entry;
+    DIR *folder;
+
+    if (realpath(db_path, real) == NULL)
+        return RELAY_UNKNOWN;
+    base = strrchr(real, '/');
+    *base++ = '\0';
+    folder = opendir(base - 1 == real ? "/" : real);
+    if (folder == NULL)
+        return RELAY_UNKNOWN;
+    /* nobody else reads from this one */
+    while (life != RELAY_RUNS &&
+           (entry = readdir(folder)) != NULL) { /* NOLINT(concurrency-*) */
+        size_t len = strlen(base);
+
+        if (strncmp(entry->d_name, base, len) == 0 &&
+            strncmp(entry->d_name + len, "-relay", 6) == 0)
+            life = state_of_lock(real, "/", entry->d_name);
+    }
+    (void)closedir(folder);
+    return life;
 }

@@ -32,5 +32,7 @@ void live_read(struct live *out, const char *path);
 
 /* Does a process own the destination?  Asks for the lock without taking it. */
 int live_relay(const char *db_path, const char *dest);
+/* Any destination, without asking the database which there are. */
+int live_any_relay(const char *db_path);
 
 #endif

@@ -130,6 +130,10 @@ void json_bytes(struct json *j, const char *name,
 
 void json_number(struct json *j, const char *name, int64_t n)
 {
+    if (j->is_unknown) {
+        json_text(j, name, NULL);
+        return;
+    }
     put_name(j, name);
     (void)fprintf(j->to, "%lld", (long long)n);
 }

@@ -19,7 +19,8 @@ void out_plain(FILE *to, const char *text, size_t len);
 
 struct json {
     FILE *to;
-    int is_first; /* of its object or array */
+    int is_first;   /* of its object or array */
+    int is_unknown; /* while it is set, all numbers are null */
 };
 
 /* name NULL: an element of an array, or the whole. */

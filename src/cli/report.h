@@ -12,9 +12,12 @@ struct report {
     struct postbag_admin *admin;
     struct json json;
     struct postbag_database database;
+    int has_database; /* else it cannot be read */
+    char damage[280]; /* what was said of it; "": all could be read */
     /* of the destination at hand */
     const char *dest;
     struct postbag_status status;
+    int has_status; /* else it cannot be read */
     struct live live;
     int relay; /* enum relay_life */
 };

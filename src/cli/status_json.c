@@ -10,6 +10,7 @@ void report_database_json(struct report *r)
 
     json_open(j, "database", '{');
     json_text(j, "path", r->args->words[0]);
+    j->is_unknown = !r->has_database;
     json_number(j, "schema_version", d->schema_version);
     json_number(j, "max_payload", d->max_payload);
     json_number(j, "max_rows", d->max_rows);
@@ -38,6 +39,7 @@ void report_database_json(struct report *r)
     json_number(j, "bytes", d->inbox_bytes);
     json_number(j, "max_bytes", d->inbox_max_bytes);
     json_number(j, "forgotten", d->inbox_forgotten);
+    j->is_unknown = 0;
     json_close(j, '}');
 }
 
@@ -76,12 +78,13 @@ static void relay_json(struct json *j, const struct report *r)
     char owner[33];
 
     json_text(j, "relay", report_relay_name(r->relay));
-    json_text(j, "lease", report_lease_name(s->lease));
+    json_text(
+        j, "lease", r->has_status ? report_lease_name(s->lease) : "unknown");
     json_text(j, "lease_owner",
         s->lease == POSTBAG_LEASE_NONE
             ? NULL
             : hex_of(owner, sizeof(owner), s->owner, sizeof(s->owner)));
-    json_number(j, "epoch", s->epoch);
+    json_maybe(j, "epoch", s->epoch, r->has_status);
     json_maybe(j, "lease_left_ms", s->lease_left_ms,
         s->lease == POSTBAG_LEASE_VALID || s->lease == POSTBAG_LEASE_EXPIRED);
     json_text(j, "link", report_link_name(r));
@@ -117,12 +120,14 @@ void report_dest_json(struct report *r)
     json_open(j, NULL, '{');
     json_text(j, "dest", r->dest);
     json_text(j, "profile", s->profile[0] == '\0' ? NULL : s->profile);
+    j->is_unknown = !r->has_status;
     ledger_json(j, s);
     json_time(j, "oldest", s->oldest_ms);
     json_maybe(j, "oldest_age_ms", s->oldest_age_ms, s->oldest_ms != 0);
     json_maybe(j, "put_per_1000s", s->put_rate_milli, s->put_rate_milli >= 0);
+    j->is_unknown = 0;
     json_maybe(j, "drain_per_1000s", drain, drain >= 0);
-    json_maybe(j, "empty_in_ms", empty, empty >= 0);
+    json_maybe(j, "empty_in_ms", empty, r->has_status && empty >= 0);
     relay_json(j, r);
     json_close(j, '}');
 }

@@ -75,6 +75,10 @@ void report_database_plain(const struct report *r)
 
     name("database");
     out_plain(stdout, r->args->words[0], strlen(r->args->words[0]));
+    if (!r->has_database) {
+        (void)puts("; what is in it is unknown: it is damaged");
+        return;
+    }
     (void)printf(", schema %lld\n", (long long)d->schema_version);
     name("storage");
     (void)printf("%s, %s of it free; WAL %s\n", words_bytes(&size, d->db_bytes),
@@ -294,6 +298,10 @@ static void lease_plain(const struct report *r)
     struct words w;
 
     name("relay");
+    if (!r->has_status) {
+        (void)printf("%s; lease unknown\n", report_relay_name(r->relay));
+        return;
+    }
     (void)printf("%s; lease %s", report_relay_name(r->relay),
         report_lease_name(s->lease));
     if (s->lease == POSTBAG_LEASE_VALID)
@@ -315,8 +323,13 @@ void report_dest_plain(const struct report *r)
         out_plain(stdout, r->status.profile, strlen(r->status.profile));
         (void)fputc('\n', stdout);
     }
-    ledger_plain(r);
-    rates_plain(r);
+    if (r->has_status) {
+        ledger_plain(r);
+        rates_plain(r);
+    } else {
+        name("pending");
+        (void)puts("unknown, and so is what is held or dead: it is damaged");
+    }
     pace_plain(r);
     lease_plain(r);
     stalled_plain(r);

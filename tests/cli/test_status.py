@@ -4,7 +4,9 @@
 The file is written here as the relay writes it (src/live.c), and the relay's
 lock is held here, too: so each state can be had at once."""
 import fcntl
+import json
 import os
+import sqlite3
 import struct
 import time
 import unittest
@@ -63,6 +65,31 @@ class Live(CliTest):
             text = self.says(**fields)
             self.assertRegex(text, "link +unknown .no relay state in ")
             self.assertNotIn("last PUBACK", text)
+
+    def test_live_state_is_told_of_a_damaged_database(self):
+        own = sqlite3.connect(self.db)
+        page = own.execute("SELECT rootpage FROM sqlite_schema"
+                           " WHERE name = 'outbox_cursor'").fetchone()[0]
+        own.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        own.close()
+        with open(self.db, "r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(b"Z" * 4096)
+        self.hold_lock()
+        self.live(stalled="corrupt")
+        args = ("status", self.db, "--run-dir", self.run_dir)
+        result = self.run_cli(*args)
+        self.assertEqual(result.returncode, ERROR)
+        for line in ("pending +unknown", "relay +running; lease unknown",
+                     "STALLED +the database is damaged", "link +up\n"):
+            self.assertRegex(result.out, line)
+        self.assertIn("malformed: run postbag doctor", result.err)
+        report = json.loads(self.run_cli(*args, "-o", "json").stdout)
+        self.assertIn("malformed", report["damage"])
+        main = report["destinations"][0]
+        self.assertEqual((main["relay"], main["link"], main["stalled"],
+                          main["pending"], main["lease"]),
+                         ("running", "up", "corrupt", None, "unknown"))
 
     def test_live_link_that_fails_tells_how_often_and_why(self):
         text = self.says(link="down", link_attempts=1, error="no \x1broute")

@@ -82,7 +82,7 @@ class Damage(rig.Case):
         self.assertEqual(self.postbag("verify", self.db_path).returncode, 6)
         self.assertEqual(self.postbag("doctor", self.db_path).returncode, 6)
         relay = self.gateway(self.mosquitto.uri())
-        relay.wait_err("malformed")
+        relay.wait_err("malformed: run postbag doctor")
         before = {ids[seq] for seq in range(1, first)}
         rig.wait_for(lambda: before <= self.ids(), "what stands before")
         rig.wait_for(lambda: self.live_state().get("stalled") == "corrupt",

@@ -136,6 +136,25 @@ static void test_salvage_keeps_limits_and_profiles(void **state)
     assert_saved_is_sound(w);
 }
 
+/* Then the options are the defaults, and the stream is a new one. */
+static void test_salvage_does_without_the_options(void **state)
+{
+    struct world *w = *state;
+    char before[64];
+    uint32_t page;
+
+    put_messages(w, 20);
+    (void)snprintf(before, sizeof(before), "%s", sql_text(w->t.app, stream));
+    page = (uint32_t)sql_get(w->t.app,
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'outbox_meta'");
+    settle_file(w);
+    overwrite_page(w, page, 0);
+    assert_ok(salvage(w));
+    assert_int_equal(w->s.messages, 20);
+    assert_string_not_equal(sql_text(w->out, stream), before);
+    assert_saved_is_sound(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +166,7 @@ int main(void)
         TEST_IN(test_salvage_of_all_is_the_same_stream),
         TEST_IN(test_salvage_of_a_part_is_another_stream),
         TEST_IN(test_salvage_keeps_limits_and_profiles),
+        TEST_IN(test_salvage_does_without_the_options),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,54 @@ static void test_salvage_ledger_names_what_cannot_be_read(void **state)
         sql_get(w->out, "SELECT 100 BETWEEN lo AND hi FROM outbox_lost"), 1);
 }
 
+static const char lost[] = "SELECT lo, hi, n, exact FROM outbox_lost";
+static const char passed[] = "SELECT passed FROM outbox_cursor WHERE lane = 0";
+
+/* Of a damaged page rows may be missing that no error tells of. */
+static void test_salvage_ledger_names_what_is_missing(void **state)
+{
+    struct world *w = *state;
+
+    put_messages(w, 30);
+    settle_upto(w, 3);
+    spoil(w, "UPDATE outbox SET id = x'01' WHERE seq = 20;"
+             "UPDATE outbox SET priority = 9 WHERE seq = 5;"
+             "DELETE FROM outbox WHERE seq IN (2, 10, 11, 21)");
+    assert_string_equal(sql_text(w->out, lost), "5|5|1|1 10|11|2|1 20|21|2|1");
+    assert_int_equal(sql_get(w->out, passed), 3);
+}
+
+/* With or without damage elsewhere. */
+static void test_salvage_ledger_what_was_dropped_is_not_damaged(void **state)
+{
+    struct world *w = *state;
+
+    put_messages(w, 30);
+    spoil(w, "UPDATE outbox SET id = x'01' WHERE seq = 20;"
+             "DELETE FROM outbox WHERE seq IN (10, 11);"
+             "INSERT INTO outbox_lost VALUES"
+             " ('main', 10, 11, 2, 9, 'ttl', 1, 1)");
+    assert_string_equal(sql_text(w->out, lost), "20|20|1|1");
+}
+
+static void test_salvage_ledger_counts_what_was_held_and_is_lost(void **state)
+{
+    struct world *w = *state;
+    uint32_t page;
+
+    put_messages(w, 30);
+    settle_upto(w, 20);
+    sql_run(w->t.app,
+        HOLD("main", "5", "dead", "'k'") HOLD("main", "6", "dead", "'k'"));
+    page = leaf_of(w, "outbox_held", 1);
+    settle_file(w);
+    overwrite_page(w, page, 0);
+    assert_ok(salvage(w));
+    assert_saved_is_sound(w);
+    assert_string_equal(sql_text(w->out, lost), "1|20|2|0");
+    assert_int_equal(sql_get(w->out, passed), 18);
+}
+
 static void test_salvage_ledger_destination_is_known_by_its_cursors(
     void **state)
 {
@@ -182,6 +230,9 @@ int main(void)
         TEST_IN(test_salvage_ledger_held_row_comes_back_to_the_log),
         TEST_IN(test_salvage_ledger_names_what_is_no_message),
         TEST_IN(test_salvage_ledger_names_what_cannot_be_read),
+        TEST_IN(test_salvage_ledger_names_what_is_missing),
+        TEST_IN(test_salvage_ledger_what_was_dropped_is_not_damaged),
+        TEST_IN(test_salvage_ledger_counts_what_was_held_and_is_lost),
         TEST_IN(test_salvage_ledger_destination_is_known_by_its_cursors),
         TEST_IN(test_salvage_ledger_duplicates_of_commands_stay_known),
     };

@@ -63,6 +63,20 @@ static void test_salvage_table_loses_the_rows_of_a_bad_page_only(void **state)
     assert_true(sql_get(w->out, "SELECT count(*) FROM x") > 450);
 }
 
+static void test_salvage_table_names_a_row_that_cannot_be(void **state)
+{
+    struct world *w = *state;
+
+    sql_run(w->t.app, "CREATE TABLE y(n INTEGER PRIMARY KEY, v CHECK (v > 0));"
+                      "PRAGMA ignore_check_constraints=ON;"
+                      "INSERT INTO y VALUES (1, 1), (2, -2), (3, 3)");
+    settle_file(w);
+    assert_ok(salvage(w));
+    assert_string_equal(w->told, "lost of y: 2 to 2\n");
+    assert_int_equal(w->s.damaged, 1);
+    assert_int_equal(w->s.holes, 0);
+}
+
 /* The leaf before (-1) or behind (1) the one of row 250. */
 static uint32_t neighbour(struct world *w, int step)
 {
@@ -202,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_IN(test_salvage_table_that_is_whole_is_copied),
         TEST_IN(test_salvage_table_loses_the_rows_of_a_bad_page_only),
+        TEST_IN(test_salvage_table_names_a_row_that_cannot_be),
         TEST_IN(test_salvage_table_finds_the_page_between_two_bad_ones),
         TEST_IN(test_salvage_table_finds_all_but_the_last_page),
         TEST_IN(test_salvage_table_finds_all_but_the_first_page),
