@@ -136,6 +136,7 @@ int live_any_relay(const char *db_path)
 {
     char real[PATH_MAX];
     char *base;
+    size_t len;
     int life = RELAY_STOPPED;
     const struct dirent *entry;
     DIR *folder;
@@ -144,14 +145,15 @@ int live_any_relay(const char *db_path)
         return RELAY_UNKNOWN;
     base = strrchr(real, '/');
     *base++ = '\0';
+    len = strlen(base);
     folder = opendir(base - 1 == real ? "/" : real);
     if (folder == NULL)
         return RELAY_UNKNOWN;
-    /* nobody else reads from this one */
-    while (life != RELAY_RUNS &&
-           (entry = readdir(folder)) != NULL) { /* NOLINT(concurrency-*) */
-        size_t len = strlen(base);
-
+    while (life != RELAY_RUNS) {
+        /* nobody else reads from this one */
+        entry = readdir(folder); /* NOLINT(concurrency-mt-unsafe) */
+        if (entry == NULL)
+            break;
         if (strncmp(entry->d_name, base, len) == 0 &&
             strncmp(entry->d_name + len, "-relay", 6) == 0)
             life = state_of_lock(real, "/", entry->d_name);
