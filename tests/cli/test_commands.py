@@ -414,10 +414,16 @@ class Verify(CliTest):
                 ("DROP TABLE outbox_dest", "schema: table outbox_dest is")):
             self.sql(damage)
             result = self.run_cli("verify", self.db)
-            self.assertEqual((result.returncode, result.err), (UNSOUND, ""))
+            self.assertEqual(result.returncode, UNSOUND)
+            self.assert_hint(result, text.startswith("file: "))
             self.assertIn(text, result.out)
             shutil.copy(self.path("sound.db"), self.db)
         self.ok("verify", self.db)
+
+    def assert_hint(self, result, is_wanted):
+        """A damaged file has a next step."""
+        self.assertEqual(result.err.count("\n"), int(is_wanted), result.err)
+        self.assertEqual("doctor --salvage" in result.err, is_wanted)
 
     def test_verify_what_cannot_be_opened_is_a_finding(self):
         for offset, text in ((0, "file is not a database"),
@@ -429,7 +435,8 @@ class Verify(CliTest):
                 file.seek(offset)
                 file.write(b"damage")
             result = self.run_cli("verify", copy)
-            self.assertEqual((result.returncode, result.err), (UNSOUND, ""))
+            self.assertEqual(result.returncode, UNSOUND)
+            self.assert_hint(result, True)
             self.assertTrue(result.out.startswith("file: "), result.out)
             self.assertIn(text, result.out)
             report = self.run_cli("verify", copy, "-o", "json")

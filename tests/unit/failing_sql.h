@@ -132,9 +132,9 @@ static inline uint64_t first_seed(void)
 
 static inline int lives(int few)
 {
-    const char *full = getenv("POSTBAG_FULL");
-
-    return getenv("POSTBAG_SEED") != NULL ? 1 : full != NULL ? few * 5 : few;
+    if (getenv("POSTBAG_SEED") != NULL)
+        return 1;
+    return getenv("POSTBAG_PROVE") != NULL ? few * 20 : few;
 }
 
 static inline void begin_life(uint64_t seed)
