@@ -240,7 +240,7 @@ static uint64_t first_seed(void)
 static uint64_t images_of(unsigned share)
 {
     uint64_t hundreds = getenv("POSTBAG_PROVE") != NULL  ? 11000
-                        : getenv("POSTBAG_FULL") != NULL ? 1050
+                        : getenv("POSTBAG_FULL") != NULL ? 350
                                                          : 80;
 
 #ifdef __SANITIZE_ADDRESS__
