@@ -20,7 +20,7 @@
 #include "postbag/care.h"
 #include "proof.h"
 
-enum { ORIGINALS = 8, FEW = 200, FULL = 2000, MANY = 20000 };
+enum { ORIGINALS = 8, FEW = 200, FULL = 400, MANY = 20000 };
 
 static struct original originals[ORIGINALS];
 
