@@ -259,17 +259,17 @@ static void swizzle(struct world *w)
     w->broker.heal_us = w->now_us + luck_between(&w->luck, 1000, 5000000);
 }
 
-/* To who is subscribed, if anybody is. */
+/* To who is subscribed, if anybody is: from one on that it was sent before. */
 static void deliver_again(struct world *w)
 {
-    int count = w->book.command_count;
-
-    for (int i = 0; i < WIRES && count > 0; i++) {
+    for (int i = 0; i < WIRES; i++) {
         struct wire *wire = &w->broker.wires[i];
 
-        if (wire->state != WIRE_UP || !wire->is_subscribed || wire->is_deaf)
+        if (wire->state != WIRE_UP || !wire->is_subscribed || wire->is_deaf ||
+            wire->next_command == 0)
             continue;
-        wire->next_command = (int)luck_below(&w->luck, (uint32_t)count);
+        wire->next_command =
+            (int)luck_below(&w->luck, (uint32_t)wire->next_command);
         w->book.commands[wire->next_command].is_acked = 0;
         happened(w, COMMAND_AGAIN);
         say(w, "broker: c%d once more", wire->next_command);

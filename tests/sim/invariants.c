@@ -166,11 +166,36 @@ static int may_take_over(const struct world *w)
            boot_ms(w) >= then->lease_until;
 }
 
+/* The second lock is of who replaced one that still has the first. */
+static struct process *who_has_a_lock(struct world *w)
+{
+    struct process *first = NULL;
+
+    for (int i = 0; i < PROCESSES; i++) {
+        struct process *p = &w->processes[i];
+
+        if (p->is_alive && port_has_lock(p, "-relay2-main"))
+            return p;
+        if (p->is_alive && port_has_lock(p, "-relay-main"))
+            first = p;
+    }
+    return first;
+}
+
+/* Who took over: the one that was stepped, or that ran meanwhile; also while
+ * the bystander was away, and saw only that it happened. */
+static struct process *who_took_over(struct world *w)
+{
+    if (w->nested_owner != NULL)
+        return w->nested_owner;
+    return w->stepped != NULL ? w->stepped : who_has_a_lock(w);
+}
+
 void S8_lease(struct world *w)
 {
     const struct look *now = &w->seen;
     const struct look *then = &w->before;
-    struct process *p = w->nested_owner != NULL ? w->nested_owner : w->stepped;
+    struct process *p = who_took_over(w);
 
     if (now->epoch > then->epoch && p != NULL) {
         if (!may_take_over(w) && !w->was_nested)
