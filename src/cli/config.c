@@ -40,6 +40,7 @@ refuse(struct reading *r, const char *format, ...)
     if (r->code != CLI_OK)
         return;
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is, just above */
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     r->code = cli_complain(CLI_USAGE, "%s:%d: %s", r->path, r->line, text);
