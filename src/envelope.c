@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "error.h"
+#include "message.h"
 #include "utf8.h"
 
 static const char default_type[] = "postbag.message";
@@ -62,7 +63,8 @@ int postbag__envelope_open(struct envelope *e, struct db *db,
     err = read_stream(e);
     if (err == POSTBAG_OK)
         err = postbag__prepare(db, &e->each_header,
-            "SELECT key, " ENVELOPE_HEADER_TEXT " FROM json_each(?1)"
+            "SELECT key, " ENVELOPE_HEADER_TEXT
+            ", key IN (" POSTBAG__RESERVED_HEADERS ") FROM json_each(?1)"
             " WHERE " ENVELOPE_HEADER_LEAVES);
     return err == POSTBAG_OK ? postbag__envelope_json_open(e) : err;
 }
@@ -237,8 +239,12 @@ static int add_headers(struct envelope *e, const char *headers)
         return err;
     postbag__bind_text(&e->each_header, 1, headers);
     while ((err = postbag__row(&e->each_header)) == 1) {
-        err = add_header(e, postbag__col_string(&e->each_header, 0),
-            postbag__col_string(&e->each_header, 1));
+        /* the table takes none, but may be damaged: an id before the id */
+        err = postbag__col_i64(&e->each_header, 2) != 0
+                  ? postbag__envelope_refuse(
+                        e, "a header has the name of one of our attributes")
+                  : add_header(e, postbag__col_string(&e->each_header, 0),
+                        postbag__col_string(&e->each_header, 1));
         if (err != POSTBAG_OK)
             break;
     }

@@ -317,6 +317,17 @@ static void test_envelope_topic_that_nobody_could_put_is_refused(void **state)
     }
 }
 
+static void test_envelope_header_of_our_own_name_is_refused(void **state)
+{
+    struct press *p = *state;
+
+    press_ok(p, ENVELOPE_CLOUDEVENTS, 5, "topic, payload", "'t', ''");
+    p->row.headers = "{\"a\":\"b\",\"id\":\"another\"}";
+    assert_int_equal(postbag__envelope_build(&p->e, &p->row, 5, &p->now, &p->f),
+        POSTBAG_EINVAL);
+    assert_has(p->db.fault.text, "the name of one of our attributes");
+}
+
 /* A trigger refuses them; a writer that takes it away does not. */
 static void test_envelope_headers_that_are_no_object_are_refused(void **state)
 {
@@ -448,6 +459,7 @@ int main(void)
         PRESS(test_envelope_without_a_ttl_does_not_expire),
         PRESS(test_envelope_v5_what_mqtt_cannot_carry_is_refused),
         PRESS(test_envelope_topic_that_nobody_could_put_is_refused),
+        PRESS(test_envelope_header_of_our_own_name_is_refused),
         PRESS(test_envelope_headers_that_are_no_object_are_refused),
         PRESS(test_envelope_event_in_an_event_is_refused),
         PRESS(test_envelope_content_type_that_mqtt_cannot_carry_is_refused),
