@@ -107,7 +107,7 @@ void live_read(struct live *out, const char *path)
 static int state_of_lock(const char *db, const char *middle, const char *dest)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char path[PATH_MAX + 80];
+    char path[PATH_MAX + 300];
     int life = RELAY_UNKNOWN;
     int fd;
 
