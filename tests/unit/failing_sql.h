@@ -11,6 +11,7 @@
 
 #include "db.h"
 #include "error.h"
+#include "proof.h"
 #include "unit.h"
 
 int __real_postbag__prepare(struct db *db, struct stmt *out, const char *sql);
@@ -135,6 +136,22 @@ static inline int lives(int few)
     if (getenv("POSTBAG_SEED") != NULL)
         return 1;
     return getenv("POSTBAG_PROVE") != NULL ? few * 20 : few;
+}
+
+/* So many lives, each from a seed that is told, in which something failed. */
+static inline void run_lives(
+    const char *row, int few, void (*live_once)(uint64_t seed))
+{
+    uint64_t seed = first_seed();
+    int count = lives(few);
+
+    for (int i = 0; i < count; i++) {
+        (void)fprintf(stderr, "POSTBAG_SEED=%llu\n",
+            (unsigned long long)seed + (unsigned)i);
+        live_once(seed + (uint64_t)i);
+    }
+    assert_true(failures > 0);
+    proof_say(row, failures, seed, seed + (uint64_t)count - 1);
 }
 
 static inline void begin_life(uint64_t seed)

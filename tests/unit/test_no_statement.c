@@ -8,7 +8,6 @@
 #include "config.h"
 #include "failing_sql.h"
 #include "postbag/care.h"
-#include "proof.h"
 #include "relay.h"
 
 /* ---- messages ---------------------------------------------------------- */
@@ -232,17 +231,8 @@ static void live_once(uint64_t seed)
 
 static void test_no_statement_relay_delivers_once_sqlite_works(void **state)
 {
-    uint64_t seed = first_seed();
-    int count = lives(15);
-
     (void)state;
-    for (int i = 0; i < count; i++) {
-        (void)fprintf(stderr, "POSTBAG_SEED=%llu\n",
-            (unsigned long long)seed + (unsigned)i);
-        live_once(seed + (uint64_t)i);
-    }
-    assert_true(failures > 0);
-    proof_say("F16_statements", failures, seed, seed + (uint64_t)count - 1);
+    run_lives("F16_statements", 15, live_once);
 }
 
 int main(void)

@@ -6,7 +6,6 @@
  */
 #include "failing_sql.h"
 #include "inbox_world.h"
-#include "proof.h"
 #include "writer.h"
 
 enum { COMMANDS = 24, ROUNDS = 60 };
@@ -111,18 +110,8 @@ static void live_once(uint64_t seed)
 
 static void test_no_statement_commands_have_one_effect(void **state)
 {
-    uint64_t seed = first_seed();
-    int count = lives(15);
-
     (void)state;
-    for (int i = 0; i < count; i++) {
-        (void)fprintf(stderr, "POSTBAG_SEED=%llu\n",
-            (unsigned long long)seed + (unsigned)i);
-        live_once(seed + (uint64_t)i);
-    }
-    assert_true(failures > 0);
-    proof_say(
-        "F16_statements_inbox", failures, seed, seed + (uint64_t)count - 1);
+    run_lives("F16_statements_inbox", 15, live_once);
 }
 
 int main(void)
